@@ -27,7 +27,8 @@ def test_parts_of_every_system_go_together(own, operation, system, scale):
     config = contest.make_config(own, scale, operation, system)
     fit.check(config, build("tasks", config.task))
     assert config.task.operations == operation and config.task.data_seed == contest.DATA_SEED
-    assert config.optim.steps == (4 if scale == "smoke" else own.options.get("optim.steps", 2000))
+    steps = {"residues": 6000 if system == "spare" else 20_000}.get(own.name, 2000)
+    assert config.optim.steps == (4 if scale == "smoke" else steps)
 
 
 @pytest.mark.parametrize(

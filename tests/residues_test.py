@@ -206,6 +206,21 @@ def test_spare_primes_choose_among_many_likely_tuples(rng, monkeypatch):
         assert to_decimals(head.number(out, None)[0]) == [value]
 
 
+def test_primes_of_which_nothing_is_known_are_not_needed(rng, monkeypatch):
+    """Any ten of the thirteen primes tell numbers of thirteen digits apart."""
+    head = make_head(integer=13, fraction=0, signed=False)
+    for value in rng.integers(10**11, 10**12, 10).tolist():
+        log_probs = np.full((1, len(PRIMES), max(PRIMES)), residues.NEVER, np.float32)
+        unknown = rng.choice(len(PRIMES), 3, replace=False)
+        for row, prime in enumerate(PRIMES):
+            log_probs[0, row, :prime] = -math.log(prime) if row in unknown else -8
+            if row not in unknown:
+                log_probs[0, row, value % prime] = 0
+        monkeypatch.setattr(heads.Head, "_residue_log_probs", lambda *_, array=log_probs: jnp.asarray(array))
+        out = make_sure_output(head, Decimal(value), 0)
+        assert to_decimals(head.number(out, None)[0]) == [value]
+
+
 def test_the_written_number_is_the_best_of_all(rng):
     """Compares with the rating of every number, where the beam holds all of them."""
     numerals = to_numeral([Decimal(n) for n in range(100)], 20)

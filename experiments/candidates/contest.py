@@ -46,8 +46,8 @@ class Contest(NamedTuple):
       name: of its files. title: of its table.
       operations: names. systems: by name. reference: the system that others are compared with.
       streams: of the test problems, one column each.
-      options: config path → value at scale laptop, besides `LAPTOP`.
-      list_options: (operation, system) → further options at any scale.
+      options: config path → value, besides `LAPTOP`.
+      list_options: (operation, system) → further options. `SMOKE` goes before all of these at that scale.
       remarks: below the title.
     """
 
@@ -71,8 +71,8 @@ def make_config(contest: Contest, scale: str, operation: str, system: str) -> An
     options |= dict(zip(("data.length", "backbone.max_length"), ROOM.get(operation, (96, 128)), strict=True))
     # Edges have answers of 31 digits; places have marks and a place to spare.
     options |= {"decode.max_tokens": 48, "decode.batch_size": 128, "log_every": 125}
-    options |= contest.list_options(operation, system)
-    options |= SMOKE if scale == "smoke" else {**LAPTOP, **contest.options}
+    options |= {**LAPTOP, **contest.options, **contest.list_options(operation, system)}
+    options |= SMOKE if scale == "smoke" else {}
     with config.unlocked():
         config.update_from_flattened_dict(options)
     return config

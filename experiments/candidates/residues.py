@@ -1,6 +1,6 @@
 """The test that could reject characters of residues: products of two numbers of up to six digits, and sums.
 
-python -m experiments.candidates.residues                   # laptop: three seeds, 30 runs, hours on 2 cores
+python -m experiments.candidates.residues                   # laptop: three seeds, 36 runs, hours on 2 cores
 python -m experiments.candidates.residues --scale=smoke     # for form alone, minutes
 """
 
@@ -24,6 +24,11 @@ CONTEST = Contest(
             "Residues, additive and multiplicative characters",
             ("embeds.numeral=residues:most=41,dim=128,fusion=replace", f"heads.next=residues:most=41,{WHOLE}"),
         ),
+        "spare": System(
+            "residues",
+            "The same with three more primes, 6,000 steps",
+            ("embeds.numeral=residues:most=53,dim=128,fusion=replace", f"heads.next=residues:most=53,{WHOLE}"),
+        ),
         "additive": System(
             "residues",
             "Residues, additive characters alone",
@@ -39,8 +44,10 @@ CONTEST = Contest(
     reference="fone",
     streams=("inside", "edges"),
     options={"optim.steps": 20_000, "eval.every": 1000, "task.size": 200_000},
-    # Products need products of features, which a gated MLP has.
-    list_options=lambda operation, system: {"backbone.gated": True},
+    list_options=lambda operation, system: (
+        # Products need products of features, which a gated MLP has.
+        {"backbone.gated": True} | ({"optim.steps": 6000} if system == "spare" else {})
+    ),
 )
 
 

@@ -56,7 +56,7 @@ class Head(base.NumberWriter):
             raise UsageError("intseq: most must lie between 2 and 1000, and fraction be at least 0")
         if not 1 <= self.places <= residues.MOST_PLACES or self.beams < 1:
             raise UsageError(f"intseq: places must lie between 1 and {residues.MOST_PLACES}, and beams be at least 1")
-        if not residues.choose_coprime(self._moduli, self._n_places):
+        if not residues.choose_coprime(self._moduli, self._n_places)[1]:
             raise UsageError(
                 f"intseq: the moduli 2 … {self.most} do not tell numbers of {self._n_places} digits apart: "
                 "raise most, or lower places"

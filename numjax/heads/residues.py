@@ -59,7 +59,7 @@ class Head(base.PlaceWriter):
                 f"residues: beams must be at least 1, and integer and fraction together from 1 to "
                 f"{residues.MOST_PLACES}, whose magnitude float32 holds"
             )
-        if not residues.choose_coprime(self._primes, self.places):
+        if not residues.choose_coprime(self._primes, self.places)[1]:
             raise UsageError(
                 f"residues: the primes 7 … {self.most} do not tell numbers of {self.places} digits apart: raise "
                 "most, or lower integer or fraction"

@@ -8,6 +8,7 @@ Legend: R moduli, M the largest of them, W beams, L limbs of four decimal digits
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -96,9 +97,9 @@ def find_decimal_residues(numerals: Numeral, primes: tuple[int, ...]) -> tuple[j
 
 
 @functools.cache
-def choose_coprime(moduli: tuple[int, ...], digits: int) -> tuple[int, ...]:
-    """Those of the moduli that are the largest powers of their primes, the largest first, until their product is at
-    least 10^digits; () if it never is."""
+def choose_coprime(moduli: tuple[int, ...], digits: int) -> tuple[tuple[int, ...], int]:
+    """(those of the moduli that are the largest powers of their primes, the largest first; K, so that any K of them
+    have a product of at least 10^digits). () and 0 if all of them have less."""
     powers = {}
     for modulus in sorted(moduli):
         prime = next(p for p in range(2, modulus + 1) if modulus % p == 0)
@@ -107,48 +108,75 @@ def choose_coprime(moduli: tuple[int, ...], digits: int) -> tuple[int, ...]:
             rest //= prime
         if rest == 1:
             powers[prime] = modulus
-    chosen, product = [], 1
-    for modulus in sorted(powers.values(), reverse=True):
-        if product >= 10**digits:
-            break
-        chosen.append(modulus)
-        product *= modulus
-    return tuple(chosen) if product >= 10**digits else ()
+    chosen = sorted(powers.values())
+    products = np.cumprod(np.asarray(chosen, dtype=object))
+    enough = [count for count, product in enumerate(products, 1) if product >= 10**digits]
+    return (tuple(reversed(chosen)), enough[0]) if enough else ((), 0)
+
+
+@functools.cache
+def _invert(moduli: tuple[int, ...]) -> np.ndarray:
+    """int32[R, M]: the inverse of each residue by each modulus, 0 where there is none."""
+    table = np.zeros((len(moduli), max(moduli)), np.int32)
+    for row, modulus in enumerate(moduli):
+        for residue in range(1, modulus):
+            if math.gcd(residue, modulus) == 1:
+                table[row, residue] = pow(residue, -1, modulus)
+    return table
 
 
 class _Beam(NamedTuple):
-    """limbs int32[..., W, L] of each partial number, its residues int32[..., W, R], and its score float32[..., W]."""
+    """limbs int32[..., W, L] of each partial number, its residues int32[..., W, R], and its score float32[..., W]; and
+    the product of the moduli so far, as limbs int32[..., L] and as residues int32[..., R]."""
 
     limbs: jax.Array
     residues: jax.Array
     score: jax.Array
+    product_limbs: jax.Array
+    product_residues: jax.Array
 
 
-def _extend(
-    beam: _Beam, log_probs: jax.Array, index: int, product: int, moduli: tuple[int, ...], width: int
-) -> _Beam:
-    """The likeliest partial numbers below product · moduli[index]: each is one of `beam` plus a multiple of
-    `product`."""
-    modulus, sizes = moduli[index], np.asarray(moduli, np.int32)
-    values = jnp.arange(modulus)
-    scores = beam.score[..., :, None] + log_probs[..., index, :modulus][..., None, :]
-    score, flat = jax.lax.top_k(
-        scores.reshape(*scores.shape[:-2], -1), min(width, scores.shape[-2] * scores.shape[-1])
-    )
-    parent, wanted = flat // modulus, values[flat % modulus]
+def _start_beam(shape: tuple[int, ...], width: int, n_moduli: int, n_limbs: int) -> _Beam:
+    """0, the only number below 1; the rest of the beam is no candidate."""
+    score = jnp.broadcast_to(jnp.where(jnp.arange(width) == 0, 0.0, NEVER), (*shape, width))
+    one = jnp.broadcast_to((jnp.arange(n_limbs) == 0).astype(jnp.int32), (*shape, n_limbs))
+    zeros = jnp.zeros((*shape, width, n_limbs), jnp.int32), jnp.zeros((*shape, width, n_moduli), jnp.int32)
+    return _Beam(*zeros, score, one, jnp.ones((*shape, n_moduli), jnp.int32))
+
+
+def _extend(beam: _Beam, log_probs: jax.Array, index: jax.Array, moduli: tuple[int, ...]) -> _Beam:
+    """The likeliest partial numbers below the product times moduli[index], int32[...]: each is one of `beam` plus a
+    multiple of the product."""
+    sizes, most, width = np.asarray(moduli, np.int32), max(moduli), beam.score.shape[-1]
+    modulus = jnp.asarray(sizes)[index][..., None]
+
+    def pick(array):
+        return jnp.take_along_axis(array, index[..., None, None], axis=-1)[..., 0]
+
+    row = jnp.take_along_axis(log_probs, index[..., None, None], axis=-2)[..., 0, :]
+    row = jnp.where(jnp.arange(most) < modulus, row, NEVER)
+    scores = beam.score[..., :, None] + row[..., None, :]
+    score, flat = jax.lax.top_k(scores.reshape(*scores.shape[:-2], -1), width)
+    parent, wanted = flat // most, flat % most
     limbs = jnp.take_along_axis(beam.limbs, parent[..., None], axis=-2)
     residues = jnp.take_along_axis(beam.residues, parent[..., None], axis=-2)
     # N + c · product has the wanted residue.
-    c = (wanted - residues[..., index]) * pow(product, -1, modulus) % modulus
-    steps = np.asarray([product % m for m in moduli], np.int32)
-    residues = (residues + c[..., None] * steps) % sizes
-    product_limbs = np.asarray([product // _LIMB**i % _LIMB for i in range(limbs.shape[-1])], np.int32)
-    total, carry, columns = limbs + c[..., None] * product_limbs, jnp.zeros_like(c), []
-    for i in range(limbs.shape[-1]):
-        column = total[..., i] + carry
-        columns.append(column % _LIMB)
+    inverse = jnp.asarray(_invert(moduli))[index, pick(beam.product_residues[..., None, :])[..., 0]][..., None]
+    c = (wanted - pick(residues)) * inverse % modulus
+    residues = (residues + c[..., None] * beam.product_residues[..., None, :]) % sizes
+    limbs = _carry(limbs + c[..., None] * beam.product_limbs[..., None, :])
+    product_limbs = _carry(beam.product_limbs * modulus)
+    return _Beam(limbs, residues, score, product_limbs, beam.product_residues * modulus % sizes)
+
+
+def _carry(columns: jax.Array) -> jax.Array:
+    """The limbs of the number whose columns [..., L] may exceed a limb."""
+    carry, limbs = jnp.zeros_like(columns[..., 0]), []
+    for i in range(columns.shape[-1]):
+        column = columns[..., i] + carry
+        limbs.append(column % _LIMB)
         carry = column // _LIMB
-    return _Beam(jnp.stack(columns, axis=-1), residues, score)
+    return jnp.stack(limbs, axis=-1)
 
 
 def solve(
@@ -163,10 +191,11 @@ def solve(
     lowest first.
 
     It maximises Σ_m log p_m(N mod m) + rate(N) among candidates N, over all moduli, also those that share factors.
-    Candidates come from a beam over the moduli of `choose_coprime`: after k of them, it holds the `width` likeliest
-    tuples of k residues, and the Chinese remainder theorem makes each tuple one number below their product. The
-    numbers of all steps are candidates, so a small number needs few moduli. The right number is a candidate if its
-    residues stay in the beam, with any width if each is the likeliest of its modulus.
+    Candidates come from a beam over K coprime moduli (`choose_coprime`), the surest first: after k of them, it holds
+    the `width` likeliest tuples of k residues, and the Chinese remainder theorem makes each tuple one number below
+    their product. The numbers of all steps are candidates, so a small number needs few moduli. The right number is a
+    candidate if its residues stay in the beam, with any width if each is the likeliest of its modulus. Moduli of which
+    a model knows nothing come last, or not at all where there are more than K.
 
     Args:
       log_probs: float32[..., R, M] of the residues 0 … m − 1 of m.
@@ -174,28 +203,29 @@ def solve(
       also: digits int32[..., digits] of one more candidate.
     """
     moduli = tuple(moduli)
-    coprime = choose_coprime(moduli, digits)
-    n_limbs = -(-(len(str(int(np.prod([int(m) for m in coprime], dtype=object)))) + 1) // _LIMB_DIGITS)
-    shape = log_probs.shape[:-2]
-    beam = _Beam(
-        jnp.zeros((*shape, 1, n_limbs), jnp.int32),
-        jnp.zeros((*shape, 1, len(moduli)), jnp.int32),
-        jnp.zeros((*shape, 1), jnp.float32),
-    )
-    best_score, best_digits = jnp.full(shape, 2 * NEVER, jnp.float32), jnp.zeros((*shape, digits), jnp.int32)
-    product = 1
-    for modulus in coprime:
-        beam = _extend(beam, log_probs, moduli.index(modulus), product, moduli, width)
-        product *= modulus
+    coprime, count = choose_coprime(moduli, digits)
+    most = math.prod(coprime[:count])
+    shape, n_limbs = log_probs.shape[:-2], -(-(len(str(most)) + 1) // _LIMB_DIGITS)
+    rows = np.asarray([moduli.index(modulus) for modulus in coprime])
+    _, order = jax.lax.top_k(log_probs[..., rows, :].max(-1), count)
+
+    def step(carry, index):
+        beam, best_score, best_digits = carry
+        beam = _extend(beam, log_probs, index, moduli)
         places = _list_places(beam.limbs)
         numbers = places[..., :digits]
-        scores = _sum_by_modulus(log_probs, beam.residues) + rate(numbers)
+        scores = jnp.where(beam.score > NEVER / 2, _sum_by_modulus(log_probs, beam.residues) + rate(numbers), NEVER)
         scores = jnp.where((places[..., digits:] > 0).any(-1), NEVER, scores)
         index = scores.argmax(-1)[..., None]
         score = jnp.take_along_axis(scores, index, axis=-1)[..., 0]
         number = jnp.take_along_axis(numbers, index[..., None], axis=-2)[..., 0, :]
         best_digits = jnp.where((score > best_score)[..., None], number, best_digits)
-        best_score = jnp.maximum(score, best_score)
+        return (beam, jnp.maximum(score, best_score), best_digits), None
+
+    start = _start_beam(shape, width, len(moduli), n_limbs)
+    nothing = jnp.full(shape, -jnp.inf, jnp.float32), jnp.zeros((*shape, digits), jnp.int32)
+    steps = jnp.moveaxis(jnp.asarray(rows)[order], -1, 0)
+    (_, best_score, best_digits), _ = jax.lax.scan(step, (start, *nothing), steps)
     if also is None:
         return best_digits
     score = _sum_by_modulus(log_probs, _find_residues_of_places(also, moduli)[..., None, :])
