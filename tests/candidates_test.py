@@ -51,9 +51,14 @@ def test_every_test_problem_has_room(own, operation, system, tmp_path_factory):
 
 
 def test_systems_of_a_contest_differ_in_what_they_are_about_alone():
+    """But for `spare` of the residues, which trains for fewer steps than its rivals."""
     for own in CONTESTS:
         for operation in own.operations:
             configs = [contest.make_config(own, "laptop", operation, system) for system in own.systems]
+            for system, config in zip(own.systems, configs, strict=True):
+                if (own.name, system) == ("residues", "spare"):
+                    assert config.optim.steps < configs[0].optim.steps
+                    config.optim.steps = configs[0].optim.steps
             for block in ("task", "optim", "eval", "backbone"):
                 assert len({repr(config[block].to_dict()) for config in configs}) == 1, (own.name, block)
 

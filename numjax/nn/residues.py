@@ -126,8 +126,8 @@ def _invert(moduli: tuple[int, ...]) -> np.ndarray:
 
 
 class _Beam(NamedTuple):
-    """limbs int32[..., W, L] of each partial number, its residues int32[..., W, R], and its score float32[..., W]; and
-    the product of the moduli so far, as limbs int32[..., L] and as residues int32[..., R]."""
+    """limbs int32[..., W, L] of each partial number, its residues int32[..., W, R] and its score float32[..., W]; the
+    product of the moduli so far, as limbs int32[..., L] and as residues int32[..., R]."""
 
     limbs: jax.Array
     residues: jax.Array
@@ -194,8 +194,8 @@ def solve(
     Candidates come from a beam over K coprime moduli (`choose_coprime`), the surest first: after k of them, it holds
     the `width` likeliest tuples of k residues, and the Chinese remainder theorem makes each tuple one number below
     their product. The numbers of all steps are candidates, so a small number needs few moduli. The right number is a
-    candidate if its residues stay in the beam, with any width if each is the likeliest of its modulus. Moduli of which
-    a model knows nothing come last, or not at all where there are more than K.
+    candidate if its residues stay in the beam, with any width if each is the likeliest of its modulus. Moduli of
+    which a model knows nothing come last, or not at all where there are more than K.
 
     Args:
       log_probs: float32[..., R, M] of the residues 0 … m − 1 of m.
