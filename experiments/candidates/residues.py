@@ -1,6 +1,6 @@
 """The test that could reject characters of residues: products of two numbers of up to six digits, and sums.
 
-python -m experiments.candidates.residues                   # laptop: three seeds, 36 runs, hours on 2 cores
+python -m experiments.candidates.residues                   # laptop: three seeds, 42 runs, hours on 2 cores
 python -m experiments.candidates.residues --scale=smoke     # for form alone, minutes
 """
 
@@ -29,6 +29,14 @@ CONTEST = Contest(
             "The same with three more primes, 6,000 steps",
             ("embeds.numeral=residues:most=53,dim=128,fusion=replace", f"heads.next=residues:most=53,{WHOLE}"),
         ),
+        "alone": System(
+            "residues",
+            "Residues without digits and magnitude, 6,000 steps",
+            (
+                "embeds.numeral=residues:most=61,alone=True,dim=128,fusion=replace",
+                "heads.next=residues:most=61,alone=True,integer=18,fraction=0",
+            ),
+        ),
         "additive": System(
             "residues",
             "Residues, additive characters alone",
@@ -42,11 +50,11 @@ CONTEST = Contest(
         "digits": System("digits", "Digits", (contest.POSITIONS,)),
     },
     reference="fone",
-    streams=("inside", "edges"),
+    streams=("inside", "length 8", "length 12", "magnitude", "edges"),
     options={"optim.steps": 20_000, "eval.every": 1000, "task.size": 200_000},
     list_options=lambda operation, system: (
         # Products need products of features, which a gated MLP has.
-        {"backbone.gated": True} | ({"optim.steps": 6000} if system == "spare" else {})
+        {"backbone.gated": True} | ({"optim.steps": 6000} if system in ("spare", "alone") else {})
     ),
 )
 

@@ -35,6 +35,7 @@ class Embed(protocols.Embed, nn.Module):
       emphasis: factor of these. A model learns sums sooner than products, and unlearns features that have not helped
         it by then.
       integer, fraction: places whose digits are features.
+      alone: without digits and magnitude, so that a longer number looks like any other.
     """
 
     dim: OptionOrContext[int] = 0
@@ -44,6 +45,7 @@ class Embed(protocols.Embed, nn.Module):
     emphasis: float = 3.0
     integer: int = 13
     fraction: int = 5
+    alone: bool = False
     kind = "numeral"
 
     def __post_init__(self):
@@ -60,11 +62,13 @@ class Embed(protocols.Embed, nn.Module):
         codes = jnp.asarray(np.concatenate([additive, self.emphasis * multiplicative], axis=-1))
         number_residues, is_known = residues.find_decimal_residues(numerals, primes)
         of_residues = jnp.where(is_known[..., None, None], codes[np.arange(len(primes)), number_residues], 0.0)
-        digits, _ = to_places(numerals, -self.fraction, self.integer + self.fraction)
-        of_digits = jnp.asarray(_CIRCLE)[digits]
-        size = jnp.stack([residues.log_magnitude(numerals), residues.sign_id(numerals) - 1.0], axis=-1)
         shape = numerals.sign.shape
-        vector = jnp.concatenate([of_residues.reshape(*shape, -1), of_digits.reshape(*shape, -1), size], axis=-1)
+        views = [of_residues.reshape(*shape, -1), residues.sign_id(numerals)[..., None] - 1.0]
+        if not self.alone:
+            digits, _ = to_places(numerals, -self.fraction, self.integer + self.fraction)
+            of_digits = jnp.asarray(_CIRCLE)[digits].reshape(*shape, -1)
+            views[1:1] = [of_digits, residues.log_magnitude(numerals)[..., None]]
+        vector = jnp.concatenate(views, axis=-1)
         width = self.dim or vector.shape[-1]
         if vector.shape[-1] > width:
             raise UsageError(

@@ -9,7 +9,7 @@ Legend: B rows, T positions, D width, R primes 7 … M, F features of a residue,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import flax.linen as nn
 import jax
@@ -40,7 +40,7 @@ class Head(base.PlaceWriter):
 
     Attributes, besides those of `base.PlaceWriter`:
       most: M. harmonics, multiplies: as in the embedding. scale: of the logits of residues. beams: width of the beam
-        over residues.
+        over residues. alone: without digits and magnitude; the written number is what the residues say.
     """
 
     most: int = 53
@@ -48,6 +48,7 @@ class Head(base.PlaceWriter):
     multiplies: bool = True
     scale: float = 8.0
     beams: int = 128
+    alone: bool = False
 
     densities = ("magnitude",)
 
@@ -78,7 +79,8 @@ class Head(base.PlaceWriter):
             **self.make_norm(),
         }
         n_features = len(self._primes) * residue_codes.count_features(self.harmonics, self.multiplies)
-        sizes = {"residue": n_features, "digit": 10 * self.places, "magnitude": 1, "sign": int(self.signed)}
+        sizes = {"residue": n_features, "sign": int(self.signed)}
+        sizes |= {} if self.alone else {"digit": 10 * self.places, "magnitude": 1}
         for name, size in sizes.items():
             if size:
                 weights[f"{name}_kernel"] = self.param(f"{name}_kernel", init, (self.width, size), jnp.float32)
@@ -87,21 +89,21 @@ class Head(base.PlaceWriter):
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
         """{"residues", "digits", "sign"}, log masses, of R residues and P digits; and "magnitude", a log density.
+        With `alone`, residues and sign are all.
 
         Residues of a number with more digits than are kept are not known, and count nothing.
         """
         normed = self.norm(out)
         number_residues, is_known = residues.find_decimal_residues(numerals, self._primes)
         by_prime = jnp.take_along_axis(self._residue_log_probs(out, normed), number_residues[..., None], axis=-1)
-        by_place = jnp.take_along_axis(
-            self._digit_log_probs(out, normed), self.to_digits(numerals)[..., None], axis=-1
-        )
-        error = residues.log_magnitude(numerals) - self._project(out, normed, "magnitude")[..., 0]
-        parts = {
-            "residues": jnp.where(is_known, by_prime[..., 0].sum(-1), 0.0),
-            "digits": by_place[..., 0].sum(-1),
-            "magnitude": -jnp.square(error) - 0.5 * np.log(np.pi),
-        }
+        parts = {"residues": jnp.where(is_known, by_prime[..., 0].sum(-1), 0.0)}
+        if not self.alone:
+            by_place = jnp.take_along_axis(
+                self._digit_log_probs(out, normed), self.to_digits(numerals)[..., None], axis=-1
+            )
+            parts["digits"] = by_place[..., 0].sum(-1)
+            error = residues.log_magnitude(numerals) - self._project(out, normed, "magnitude")[..., 0]
+            parts["magnitude"] = -jnp.square(error) - 0.5 * np.log(np.pi)
         if self.signed:
             sign = self._project(out, normed, "sign")[..., 0]
             parts["sign"] = jax.nn.log_sigmoid(sign * numerals.sign.astype(jnp.float32))
@@ -110,18 +112,30 @@ class Head(base.PlaceWriter):
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, None]:
         """The number of the likeliest sign, residues, digits and magnitude or, with a key, of sampled ones."""
         normed = self.norm(out)
-        by_prime, by_place = self._residue_log_probs(out, normed), self._digit_log_probs(out, normed)
-        magnitude = self._project(out, normed, "magnitude")
-        sign = self._project(out, normed, "sign")[..., 0] if self.signed else None
+        by_prime = self._residue_log_probs(out, normed)
+        keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
+        is_negative = jnp.zeros(normed.shape[:-1], bool)
+        if self.signed:
+            sign = self._project(out, normed, "sign")[..., 0]
+            is_negative = sign + (0 if key is None else jax.random.logistic(keys[0], sign.shape)) < 0
         if key is not None:
-            sign_key, size_key, residue_key, digit_key = jax.random.split(key, 4)
-            magnitude = magnitude + np.sqrt(0.5) * jax.random.normal(size_key, magnitude.shape)
             # The largest of log p + Gumbel noise is a sample, and the search compares samples.
-            by_prime = by_prime + jax.random.gumbel(residue_key, by_prime.shape)
+            by_prime = by_prime + jax.random.gumbel(keys[1], by_prime.shape)
+        rate, also = self._rate_by_size(out, normed, keys[2]) if not self.alone else (_rate_all_alike, None)
+        digits = residues.solve(
+            self._turn_to_scaled(by_prime, is_negative), self._primes, self.places, self.beams, rate, also
+        )
+        return self.from_digits(digits, jnp.where(is_negative, -1.0, 1.0), None), None
+
+    def _rate_by_size(
+        self, out: HeadOut, normed: jax.Array, key: jax.Array | None
+    ) -> tuple[Callable[[jax.Array], jax.Array], jax.Array]:
+        """(what digits and magnitude say of numbers, as `residues.solve` takes it; the likeliest digits)."""
+        by_place, magnitude = self._digit_log_probs(out, normed), self._project(out, normed, "magnitude")
+        if key is not None:
+            size_key, digit_key = jax.random.split(key)
+            magnitude = magnitude + np.sqrt(0.5) * jax.random.normal(size_key, magnitude.shape)
             by_place = by_place + jax.random.gumbel(digit_key, by_place.shape)
-            if sign is not None:
-                sign = sign + jax.random.logistic(sign_key, sign.shape)
-        is_negative = jnp.zeros(magnitude.shape[:-1], bool) if sign is None else sign < 0
 
         def rate(digits):
             of_digits = jnp.take_along_axis(by_place[..., None, :, :], digits[..., None], axis=-1)[..., 0].sum(-1)
@@ -129,11 +143,7 @@ class Head(base.PlaceWriter):
             v = jnp.where(value > 0, 1 + jnp.log10(jnp.maximum(value, 1e-30)), 0.0)
             return of_digits - jnp.square(v - magnitude)
 
-        digits = residues.solve(
-            self._turn_to_scaled(by_prime, is_negative), self._primes, self.places, self.beams, rate,
-            by_place.argmax(-1).astype(jnp.int32),
-        )  # fmt: skip
-        return self.from_digits(digits, jnp.where(is_negative, -1.0, 1.0), None), None
+        return rate, by_place.argmax(-1).astype(jnp.int32)
 
     def _turn_to_scaled(self, by_prime: jax.Array, is_negative: jax.Array) -> jax.Array:
         """What `by_prime`, of the residues of x, says of those of |x| · 10^fraction, float32[..., R, M]."""
@@ -161,3 +171,7 @@ class Head(base.PlaceWriter):
         """float32[..., P, 10], the lowest place first."""
         logits = self._project(out, normed, "digit").reshape(*normed.shape[:-1], self.places, 10)
         return jax.nn.log_softmax(logits, axis=-1)
+
+
+def _rate_all_alike(digits: jax.Array) -> jax.Array:
+    return jnp.zeros(digits.shape[:-1])
