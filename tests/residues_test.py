@@ -104,6 +104,32 @@ def test_zero_has_a_flag_and_no_multiplicative_character():
     np.testing.assert_allclose(np.square(codes[1, 1:11, :12]).sum(-1), 6, rtol=1e-6)
 
 
+def test_alone_a_number_looks_like_one_that_is_larger_by_the_product_of_the_primes(rng):
+    """So a model that has seen short numbers has seen long ones; with digits and magnitude it has not."""
+    product = math.prod(residue_codes.list_primes(31))
+    numbers = [int(n) for n in rng.integers(1, 1000, 20)]
+    short, long = to_numeral(list(map(Decimal, numbers)), 20), to_numeral([Decimal(n + product) for n in numbers], 20)
+    for alone in (True, False):
+        part = build("embed", dict(name="residues", most=31, alone=alone))
+        of_short, of_long = part.apply({"params": {}}, short), part.apply({"params": {}}, long)
+        assert np.array_equal(of_short, of_long) == alone
+        assert of_short.shape[-1] == 8 * residue_codes.count_features(1, True) + (1 if alone else 2 + 2 * 18)
+
+
+def test_alone_the_head_writes_what_the_residues_say(rng):
+    head = make_head(most=53, integer=13, fraction=3, alone=True)
+    for value in [Decimal("-83.25"), Decimal(0), *draw_values(rng, 10)]:
+        if not head.represents(value):
+            continue
+        out = make_sure_output(head, value, 400)
+        for name in ("digit", "magnitude"):
+            del out.weights[f"{name}_kernel"], out.weights[f"{name}_bias"]
+        assert to_decimals(head.number(out, None)[0]) == [value]
+        assert to_decimals(head.number(out, jax.random.key(0))[0]) == [value]
+        parts = head.number_log_prob(out, to_numeral([value], 20))
+        assert set(parts) == {"residues", "sign"} and float(sum(parts.values())[0]) > -0.2
+
+
 def make_head(**options):
     return build("heads", dict(name="residues") | options, **(drawn.CONTEXT | {"digits": 20, "width": 4}))
 

@@ -113,15 +113,16 @@ class Head(base.PlaceWriter):
         """The number of the likeliest sign, residues, digits and magnitude or, with a key, of sampled ones."""
         normed = self.norm(out)
         by_prime = self._residue_log_probs(out, normed)
-        keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
-        is_negative = jnp.zeros(normed.shape[:-1], bool)
-        if self.signed:
-            sign = self._project(out, normed, "sign")[..., 0]
-            is_negative = sign + (0 if key is None else jax.random.logistic(keys[0], sign.shape)) < 0
+        sign = self._project(out, normed, "sign")[..., 0] if self.signed else None
+        size_key = None
         if key is not None:
+            sign_key, residue_key, size_key = jax.random.split(key, 3)
             # The largest of log p + Gumbel noise is a sample, and the search compares samples.
-            by_prime = by_prime + jax.random.gumbel(keys[1], by_prime.shape)
-        rate, also = self._rate_by_size(out, normed, keys[2]) if not self.alone else (_rate_all_alike, None)
+            by_prime = by_prime + jax.random.gumbel(residue_key, by_prime.shape)
+            if sign is not None:
+                sign = sign + jax.random.logistic(sign_key, sign.shape)
+        is_negative = jnp.zeros(normed.shape[:-1], bool) if sign is None else sign < 0
+        rate, also = (_rate_all_alike, None) if self.alone else self._rate_by_size(out, normed, size_key)
         digits = residues.solve(
             self._turn_to_scaled(by_prime, is_negative), self._primes, self.places, self.beams, rate, also
         )
