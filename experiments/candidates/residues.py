@@ -34,7 +34,7 @@ CONTEST = Contest(
             "Residues without digits and magnitude, 6,000 steps",
             (
                 "embeds.numeral=residues:most=61,alone=True,dim=128,fusion=replace",
-                "heads.next=residues:most=61,alone=True,integer=18,fraction=0",
+                f"heads.next=residues:most=61,alone=True,{WHOLE}",
             ),
         ),
         "additive": System(
@@ -50,7 +50,7 @@ CONTEST = Contest(
         "digits": System("digits", "Digits", (contest.POSITIONS,)),
     },
     reference="fone",
-    streams=("inside", "length 8", "length 12", "magnitude", "edges"),
+    streams=("inside", "length 8", "length 12", "edges"),
     options={"optim.steps": 20_000, "eval.every": 1000, "task.size": 200_000},
     list_options=lambda operation, system: (
         # Products need products of features, which a gated MLP has.
