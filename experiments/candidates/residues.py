@@ -33,8 +33,8 @@ CONTEST = Contest(
             "residues",
             "Residues without digits and magnitude, 6,000 steps",
             (
-                "embeds.numeral=residues:most=61,alone=True,dim=128,fusion=replace",
-                f"heads.next=residues:most=61,alone=True,{WHOLE}",
+                "embeds.numeral=residues:most=53,alone=True,dim=128,fusion=replace",
+                f"heads.next=residues:most=53,alone=True,{WHOLE}",
             ),
         ),
         "additive": System(
