@@ -218,7 +218,7 @@ def test_residues_mend_wrong_digits_and_digits_wrong_residues():
 
 
 def test_spare_primes_choose_among_many_likely_tuples(rng, monkeypatch):
-    """Five of the nine primes that make candidates take a neighbour for likelier; the other primes know better."""
+    """Five primes are surest of all, of a wrong residue, so that 31 tuples seem likelier than the right one."""
     head = make_head(integer=13, fraction=0, signed=False)
     for value in rng.integers(10**11, 10**12, 10).tolist():
         out = make_sure_output(head, Decimal(value), 0)
