@@ -48,13 +48,14 @@ def _in_places(**options: object) -> dict[str, object]:
     }
 
 
-def _anchored(**options: object) -> dict[str, object]:
-    """A header and limbs, the lowest first, that know how many places they are apart."""
-    return _spelled("limbs", values=True, **options) | {
+def _anchored(sized: bool = True, **options: object) -> dict[str, object]:
+    """A header and limbs, the lowest first, that know how many places they are apart. The header of a given number
+    tells its size, if `sized`."""
+    unsized = _spelled("limbs", values=sized, **options) | {
         "embeds.token": dict(name="limbs"),
-        "embeds.numeral": anchor.LEADING,
         "positions.place": anchor.ALIGNED | dict(ahead=True),
     }
+    return unsized | {"embeds.numeral": anchor.LEADING} if sized else unsized
 
 
 ROWS = {
@@ -150,6 +151,8 @@ ROWS = {
     # Our own: a header and limbs of three digits, aligned at the point; and with a limb for each digit.
     "limbs": _anchored(),
     "anchor": _anchored(size=1, parts=12),
+    # As in running text, where a header tells no size.
+    "anchor_unsized": _anchored(sized=False, size=1, parts=12),
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

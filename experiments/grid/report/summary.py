@@ -21,8 +21,8 @@ _MOST_NAMES = 2
 
 
 def describe_row(grid: Map, row: str) -> dict[str, Any]:
-    """What a row's cells share: its group, its parts in words, its seeds, learning rates and changes, and its `COSTS`
-    as means over cells, None where they are not known."""
+    """What a row's cells share: its group, its parts in words, seeds, learning rates and machines, and its `COSTS` as
+    means over cells, None where they are not known."""
     cells = [cell for column in grid.columns for cell in grid.cells.get((row, column), ())]
     trained = [cell for cell in cells if cell.settings]
     rates = Counter(cell.settings["learning_rate"] for cell in trained if cell.settings.get("learning_rate"))
@@ -32,6 +32,7 @@ def describe_row(grid: Map, row: str) -> dict[str, Any]:
         "parts": " · ".join(str(parts[kind]) for kind in _PARTS if parts.get(kind)),
         "seeds": sorted({cell.seed for cell in trained}),
         "learning_rates": sorted(rates),
+        "machines": sorted({cell.hardware for cell in trained if cell.hardware}),
         "keys": sorted({cell.key for cell in cells}),
         **{name: _average(cells, name) for name in COSTS},
     }
@@ -87,17 +88,51 @@ def _format_leader(content: Mapping[str, Any], column: str, stream: str, winner:
     return f"**{text}**" if winner in leaders else text
 
 
+def average_columns(content: Mapping[str, Any], stream: str) -> dict[str, float]:
+    """Row → the mean of its shares of right answers over the columns that have the stream. Of rows with a value in
+    each of these, and without baselines."""
+    values: dict[str, dict[str, float]] = {}
+    for cell in content["cells"]:
+        number = tables.mean_and_std(cell["values"].get(stream, []))
+        if number is not None and content["rows"][cell["row"]]["group"] != groups.BASELINES:
+            values.setdefault(cell["row"], {})[cell["column"]] = number[0]
+    columns = {column for own in values.values() for column in own}
+    return {row: sum(own.values()) / len(own) for row, own in values.items() if own.keys() == columns}
+
+
+def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) -> str:
+    """The Markdown table of each row's mean over columns, on each stream; the row with the best mean of all streams
+    together first, and the best of a stream in bold."""
+    streams = [content["main"], *(stream for stream in content["streams"] if stream != content["main"])]
+    means = {stream: average_columns(content, stream) for stream in streams}
+    streams = [stream for stream in streams if means[stream]]
+    lines = [["row", "group", *map(name_stream, streams)], ["---", "---", *["---:"] * len(streams)]]
+    last = means[streams[-1]] if streams else {}
+    for row in sorted(last, key=lambda row: -last[row]):
+        texts = [_format_mean(means[stream], row) for stream in streams]
+        lines.append([f"`{row}`", content["rows"][row]["group"], *texts])
+    return _join(lines)
+
+
+def _format_mean(means: Mapping[str, float], row: str) -> str:
+    if row not in means:
+        return "–"
+    text = f"{100 * means[row]:.1f}"
+    return f"**{text}**" if means[row] == max(means.values()) else text
+
+
 def format_costs(content: Mapping[str, Any]) -> str:
     """The Markdown table of what the trained rows are made of and cost."""
-    lines = [["row", "parts", "slots a number", "parameters", "ms a step", "minutes", "learning rate", "seeds"]]
-    lines.append(["---", "---", *["---:"] * 6])
+    lines = [["row", "parts", "slots a number", "parameters", "ms a step", "minutes", "learning rate", "seeds", "on"]]
+    lines.append(["---", "---", *["---:"] * 6, "---"])
     for row, facts in content["rows"].items():
         if facts["seeds"]:
             numbers = {name: facts[name] for name in _FORMS if name in facts}
             numbers["minutes"] = None if facts["seconds"] is None else facts["seconds"] / 60
             texts = ["–" if value is None else f"{value:{_FORMS[name]}}" for name, value in numbers.items()]
             rates = ", ".join(f"{rate:g}" for rate in facts["learning_rates"]) or "–"
-            lines.append([f"`{row}`", facts["parts"], *texts, rates, str(len(facts["seeds"]))])
+            devices = dict.fromkeys(machine.partition(",")[0] for machine in facts["machines"])
+            lines.append([f"`{row}`", facts["parts"], *texts, rates, str(len(facts["seeds"])), "; ".join(devices)])
     return _join(lines)
 
 

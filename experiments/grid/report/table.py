@@ -18,6 +18,10 @@ BEST = (
     "The row with the highest mean, and its percent of right answers. **Bold**: each of its seeds, three or more, is "
     "better than each seed of all other rows. What is not bold may be chance.\n"
 )
+MEANS = (
+    "Percent of right answers, the mean over the columns that have the stream. **Bold**: the highest, which may be "
+    "chance.\n"
+)
 STREAMS = dict.fromkeys(maps.SAME, "Lengths of training") | {
     ALL: "All streams together", "edges": "Edge cases", "carries": "Carries through all places",
     "magnitude": "Larger numbers than in training", "wordings": "Other wordings than in training",
@@ -92,6 +96,8 @@ def render(content: Mapping[str, Any]) -> str:
     text += f", {n_empty} that have no meaning" * bool(n_empty) + f", {n_missing} not run" * bool(n_missing) + ".\n"
     text += _enclose("origin", "".join(f"\n{line}\n" for line in _describe_origin(content)))
     text += f"\n## Best rows\n\n{BEST}" + _enclose("best", f"\n{summary.format_best(content, name_stream)}")
+    means = summary.format_means(content, name_stream)
+    text += f"\n## Means over the columns\n\n{MEANS}" + _enclose("means", f"\n{means}")
     text += "\n## Every score\n"
     text += (
         "\nPercent of right answers, mean ± standard deviation (number of seeds). *Of 80*: the row can represent 80% "
@@ -189,7 +195,12 @@ def describe(content: Mapping[str, Any]) -> str:
     wins = Counter(summary.find_winners(content, content["main"]).values())
     n_columns = len(content["columns"])
     if not wins:
-        return f"No row is best beyond its seeds on any of the {n_columns} kinds of problem"
+        means = summary.average_columns(content, content["main"])
+        nobody = f"o row is best beyond its seeds on any of the {n_columns} kinds of problem"
+        if not means:
+            return f"N{nobody}"
+        leader = max(means, key=means.__getitem__)
+        return f"{leader} has the highest mean, {100 * means[leader]:.0f}%; n{nobody}"
     (row, count), *others = wins.most_common(3)
     parts = [f"{row} is best beyond the seeds on {count} of {n_columns} kinds of problem"]
     parts += [f"{row} on {count}" for row, count in others]
