@@ -101,9 +101,13 @@ def average_columns(content: Mapping[str, Any], stream: str) -> dict[str, float]
 
 
 def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) -> str:
-    """The Markdown table of each row's mean over columns, on each stream; the row with the best mean of all streams
-    together first, and the best of a stream in bold."""
+    """The Markdown table of each row's mean over columns, on each stream that several columns have; the row with the
+    best mean of all streams together first, and the best of a stream in bold."""
+    counts = Counter(
+        stream for stream, _ in {(s, cell["column"]) for cell in content["cells"] for s in cell["values"]}
+    )
     streams = [content["main"], *(stream for stream in content["streams"] if stream != content["main"])]
+    streams = [stream for stream in streams if counts[stream] > 1]
     means = {stream: average_columns(content, stream) for stream in streams}
     streams = [stream for stream in streams if means[stream]]
     lines = [["row", "group", *map(name_stream, streams)], ["---", "---", *["---:"] * len(streams)]]
