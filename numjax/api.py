@@ -210,7 +210,7 @@ class Loaded:
     def compiled(self, encoded: Encoded) -> Compiled:
         """The jitted functions, made once: only `init` depends on `encoded`, and nothing here calls `init`."""
         if self._compiled is None:
-            self._compiled = make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
+            self._compiled = make_compiled(self.system, self.mesh, self._loader(encoded).example_batch())
         return self._compiled
 
     def make_inputs(self, rows: Sequence[Features]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -303,3 +304,11 @@ def test_impossible_requests_are_refused():
         evals.generate(system, params, ["7"], max_tokens=0)
     with pytest.raises(UsageError, match="top_p"):
         evals.generate(system, params, ["7"], top_p=0.0)
+
+
+@pytest.mark.parametrize("least", [4, 16])
+def test_prompts_of_all_lengths_have_few_shapes(least):
+    sizes = {count: requests.round_up(count, least) for count in range(1, 3000)}
+    for count, size in sizes.items():
+        assert size >= count and (size - count < least or 3 * (size - count) <= size), count
+    assert len({*sizes.values()}) <= 2 * math.log2(4096 / least) + 1

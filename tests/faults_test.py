@@ -202,11 +202,11 @@ def test_nan_at_a_step_is_not_saved_and_a_missing_dataset_is_rebuilt(undisturbed
     data = load_data(system, run, False)
     shutil.rmtree(tmp_path / "cache")
     loader = Loader(data.train, settings, seed=0, host_features=system.host_features)
-    compiled = make_compiled(system, shard.mesh_from_config(settings), loader.example_batch(), 40)
+    compiled = make_compiled(system, shard.mesh_from_config(settings), loader.example_batch())
 
-    def step(seed, state, batch):
+    def step(seed, rate, state, batch):
         step_number = int(state.step)
-        state, metrics = compiled.step(seed, state, batch)
+        state, metrics = compiled.step(seed, rate, state, batch)
         if step_number == 19:  # the loss is still finite; the state to save at step 20 is not
             state = state._replace(params=jax.tree.map(lambda x: x * jnp.nan, state.params))
             metrics |= {"grad_norm": (jnp.float32(jnp.nan), jnp.float32(1))}

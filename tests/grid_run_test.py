@@ -96,26 +96,28 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
 
 def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path, monkeypatch):
     config = rows.make_config(rows.list_rows()["digits"], TINY._replace(steps=600, warmup=50), TINY.columns)
-    losses, calls = {5e-4: 2.0, 1e-3: 1.5, 4e-3: None, 8e-3: math.nan}, []
+    losses, calls, given = {5e-4: 2.0, 1e-3: 1.5, 4e-3: None, 8e-3: math.nan}, [], []
 
-    def train(system, splits, folder, seed, score, note):
+    def train(system, splits, folder, seed, score, compiled, note):
         optim = system.config.optim
+        given.append(compiled)
         calls.append((optim.learning_rate, optim.steps, optim.warmup, seed, splits.test, system.config.eval.test))
         if losses[optim.learning_rate] is None:
             raise Diverged("the loss is nan")
-        return {"validation": {"loss": losses[optim.learning_rate]}}, None
+        return {"validation": {"loss": losses[optim.learning_rate]}}, f"compiled by {optim.learning_rate}"
 
     monkeypatch.setattr(training, "train", train)
     system = System(config, *[None] * (len(System._fields) - 1))
     prepared = training.Prepared(system, Splits("train", "validation", "test"), [], [])
     lease = SimpleNamespace(check=lambda: None, guard=lambda function: function)
     assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2], lease)[0] == 1e-3
-    rate, tried = training.choose_learning_rate(prepared, tmp_path, list(losses), lease)
+    rate, tried, compiled = training.choose_learning_rate(prepared, tmp_path, list(losses), lease)
     assert rate == 1e-3 and tried["0.004"] is None and list(tried) == ["0.0005", "0.001", "0.004", "0.008"]
     assert [call[0] for call in calls] == list(losses)  # finished trials are not run again
+    assert given == [None, "compiled by 0.0005", None, None] and compiled == "compiled by 0.008"
     assert {call[1:] for call in calls} == {(60, 5, trials.SEED, None, False)}
     (tmp_path / "trials.json").unlink()
-    rate, tried = training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease)
+    rate, tried, _ = training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease)
     assert rate is None and tried["0.004"] is None and math.isnan(tried["0.008"])
 
 

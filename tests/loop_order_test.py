@@ -16,6 +16,7 @@ from numjax.train.loop import Position
 from numjax.types import TrainState
 
 BATCH = 4
+SCHEDULE = dict(learning_rate=1.0, schedule="linear", warmup=2, floor=0.0)
 
 
 class Folder:
@@ -61,14 +62,18 @@ def build_run(monkeypatch, tmp_path):
     ):
         events: list = []
         values = dict(
-            optim=dict(batch_size=BATCH), eval=dict(every=eval_every, best=True, examples=0), data=dict(length=8),
+            optim=dict(batch_size=BATCH, **SCHEDULE), eval=dict(every=eval_every, best=True, examples=0),
+            data=dict(length=8),
             checkpoint=dict(every=save_every), log_every=log_every, profile_steps=(),
         )  # fmt: skip
         task = SimpleNamespace(metric=metric)
         system = SimpleNamespace(config=ml_collections.ConfigDict(values), model=None, task=task)
 
-        def step(seed, state, batch):
+        def step(seed, rate, state, batch):
             assert batch == int(state.step), "each batch is trained on once, in order"
+            # Linear decay after two steps of warm-up: the rate is that of the step, also after a resumption.
+            expected_rate = batch / 2 if batch < 2 else 1 - (batch - 2) / (steps - 2)
+            assert rate == pytest.approx(expected_rate, abs=1e-6)
             events.append(("step", batch))
             metrics = {"loss": (np.float32(loss(batch)), np.float32(1)), "grad_norm": (np.float32(1), np.float32(1))}
             return state._replace(step=state.step + 1), metrics

@@ -109,7 +109,7 @@ class MeshRun:
         self.mesh = shard.make_mesh(*sizes, devices=jax.devices()[: math.prod(sizes)])
         data = load_data(self.system, folder, strict=False, splits=("train",))
         self.loader = make_loader(self.system, data.train, self.mesh)
-        self.compiled = make_compiled(self.system, self.mesh, self.loader.example_batch(), STEPS)
+        self.compiled = make_compiled(self.system, self.mesh, self.loader.example_batch())
         self.state = self.compiled.init(0)
         self.steps: dict[str, jax.stages.Compiled] = {}  # shared tables of numerals have several widths
 
@@ -117,10 +117,11 @@ class MeshRun:
         """Takes a step on a batch; returns the loss before it."""
         batch = shard.put(self.loader.batch(index)[0], self.mesh)
         shapes = str(jax.tree.map(np.shape, batch))
+        rate = optim.list_rates(self.system.config.optim, STEPS)[index]
         if shapes not in self.steps:
-            self.steps[shapes] = self.compiled.step.lower(np.int32(0), self.state, batch).compile()
+            self.steps[shapes] = self.compiled.step.lower(np.int32(0), rate, self.state, batch).compile()
         # One step in flight: collectives of several CPU devices in one process can wait for each other.
-        self.state, metrics = jax.block_until_ready(self.steps[shapes](np.int32(0), self.state, batch))
+        self.state, metrics = jax.block_until_ready(self.steps[shapes](np.int32(0), rate, self.state, batch))
         total, count = metrics["loss"]
         return float(total) / float(count)
 

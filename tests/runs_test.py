@@ -436,15 +436,15 @@ def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
     system = assemble(config, tmp_path)
     data = load_data(system, tmp_path, False)
     loader = Loader(data.train, config, seed=0, host_features=system.host_features)
-    compiled = make_compiled(system, shard.make_mesh(), loader.example_batch(), 40)
-    state, seed = compiled.init(0), jax.device_put(np.int32(0))
+    compiled = make_compiled(system, shard.make_mesh(), loader.example_batch())
+    state, seed, rate = compiled.init(0), jax.device_put(np.int32(0)), jax.device_put(np.float32(0.1))
     batches = [shard.put(loader.batch(i)[0], compiled.mesh) for i in range(3)]
     for batch in batches:
-        state, _ = compiled.step(seed, state, batch)
+        state, _ = compiled.step(seed, rate, state, batch)
     compilations = compiled.step._cache_size()
     assert compilations <= len(loader.shapes())
     with jax.transfer_guard("disallow"):
         for batch in batches:
-            state, metrics = compiled.step(seed, state, batch)
+            state, metrics = compiled.step(seed, rate, state, batch)
     assert np.isfinite(float(metrics["loss"][0]))
     assert compiled.step._cache_size() == compilations

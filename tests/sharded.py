@@ -30,15 +30,15 @@ MESHES = {
     "fsdp": (1, 8, 1),
     "all": (2, 2, 2),
 }
-STEPS, ROWS = 2, 16
+STEPS, ROWS, RATE = 2, 16, np.float32(0.5)
 
 
-def make_optimizer(*args, **options):
+def make_optimizer(rate, **options):
     """Returns gradient descent with momentum, so that there is a state to shard.
 
     Some gradients should be zero, such as that of a key's bias. Adam turns their rounding errors into whole steps.
     """
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.5, momentum=0.9)), lambda step: 0.5
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(rate, momentum=0.9)), rate
 
 
 def make_system(tensor: int) -> System:
@@ -106,7 +106,7 @@ def run_on_mesh(sizes) -> dict[str, np.ndarray]:
     devices = jax.devices()[: int(np.prod(sizes))]
     mesh = shard.make_mesh(*sizes, devices=devices)
     data = list(make_batches())
-    compiled = compiling.make_compiled(make_system(sizes[2]), mesh, jax.tree.map(np.asarray, data[0]), STEPS)
+    compiled = compiling.make_compiled(make_system(sizes[2]), mesh, jax.tree.map(np.asarray, data[0]))
     state = jax.block_until_ready(compiled.init(0))
     arrays: dict[str, np.ndarray] = {}
 
@@ -119,7 +119,7 @@ def run_on_mesh(sizes) -> dict[str, np.ndarray]:
     for step, batch in enumerate(data):
         device_batch = shard.put(batch, mesh)
         # One step in flight: collectives of several CPU devices in one process can wait for each other.
-        state, metrics = jax.block_until_ready(compiled.step(0, state, device_batch))
+        state, metrics = jax.block_until_ready(compiled.step(0, RATE, state, device_batch))
         keep(f"metrics/{step}", metrics)
     keep("params", state.params)
     keep("momentum", state.opt_state)
@@ -129,7 +129,7 @@ def run_on_mesh(sizes) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             share = leaf.addressable_shards[0].data.size / leaf.size
             arrays[f"share/{name}/{shard.path_name(path)}"] = np.asarray(share)
-    text = compiled.step.lower(0, state, device_batch).compile().as_text()
+    text = compiled.step.lower(0, RATE, state, device_batch).compile().as_text()
     arrays["share/loops"] = np.asarray(count_loops(Program(text)))
     return arrays
 

@@ -18,9 +18,10 @@ from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.runtime import shard
 from numjax.train import optim
+from numjax.train.compile import make_compiled
 from numjax.train.step import compiler_options, eval_step, init_params, init_state, losses, train_step
 from numjax.types import Batch, TrainState
-from tests import drawn
+from tests import drawn, sharded
 from tests.conftest import ROOT
 from tests.sharded import MESHES
 
@@ -357,3 +358,37 @@ def test_the_steps_options_let_remat_save_memory():
         return step.lower(0, state, batch).compile().memory_analysis().temp_size_in_bytes
 
     assert measure_memory("full") < 0.9 * measure_memory("none")
+
+
+def compile_small(**options):
+    """(system, its compiled functions, a batch), with options of its block `optim`."""
+    system, batch = sharded.make_system(1), next(sharded.make_batches())
+    system.config.optim.update(options)
+    return system, make_compiled(system, shard.make_mesh(1, 1, 1, devices=jax.devices()[:1]), batch), batch
+
+
+def test_another_learning_rate_schedule_or_length_is_the_same_program():
+    texts = set()
+    for changes in ({}, dict(learning_rate=0.1), dict(schedule="cosine", warmup=1, floor=0.2)):
+        _, compiled, batch = compile_small(**changes)
+        inputs = np.float32(0.1), compiled.abstract_state, shard.put(batch, compiled.mesh)
+        texts.add(compiled.step.lower(np.int32(0), *inputs).as_text())
+    assert len(texts) == 1
+
+
+def test_compiled_steps_are_those_with_the_schedule_inside(monkeypatch):
+    monkeypatch.setattr(optim, "adamw", sharded.make_optimizer)  # Adam makes whole steps of zeros' rounding errors
+    system, compiled, batch = compile_small(learning_rate=0.05, schedule="cosine", warmup=2, floor=0.1)
+    rates = optim.list_rates(system.config.optim, 6)
+    optimizer, rate = sharded.make_optimizer(optim.schedule("cosine", 0.05, 6, 2, 0.1))
+    parts = system.model, system.objectives, system.weights, optimizer, rate, system.config.optim.accumulate
+    expected_step = jax.jit(functools.partial(train_step, *parts))
+    state = compiled.init(0)
+    expected = jax.tree.map(jnp.copy, state)
+    for step in range(6):
+        state, metrics = compiled.step(0, rates[step], state, shard.put(batch, compiled.mesh))
+        expected, expected_metrics = expected_step(0, expected, batch)
+        assert float(metrics["learning_rate"][0]) == pytest.approx(float(expected_metrics["learning_rate"][0]))
+    for own, other in zip(jax.tree.leaves(state.params), jax.tree.leaves(expected.params), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+    assert len({*rates.tolist()}) == 6 and rates[0] == 0

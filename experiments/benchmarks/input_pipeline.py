@@ -147,6 +147,7 @@ def work_with_steps(shape: dict[str, int], files: pathlib.Path, steps: int) -> d
     import jax
 
     from numjax.runtime import shard
+    from numjax.train import optim
     from numjax.train.compile import make_compiled
 
     system, loader = make_loader("gpt", shape, files)
@@ -158,8 +159,9 @@ def work_with_steps(shape: dict[str, int], files: pathlib.Path, steps: int) -> d
     np.save(files / "packed.npy", np.concatenate(rows).astype(np.int32))
     if not steps:
         return {}
-    compiled = make_compiled(system, shard.mesh_from_config(system.config), loader.example_batch(), steps)
+    compiled = make_compiled(system, shard.mesh_from_config(system.config), loader.example_batch())
     state, batches = compiled.init(0), loader.iterate()
+    rates = optim.list_rates(system.config.optim, steps + 1)
     seconds_waited = 0.0
     for step in range(steps + 1):
         if step == 1:  # the first compiles
@@ -167,7 +169,7 @@ def work_with_steps(shape: dict[str, int], files: pathlib.Path, steps: int) -> d
         fetch_start = time.perf_counter()
         batch, *_ = next(batches)
         seconds_waited += time.perf_counter() - fetch_start
-        state, metrics = compiled.step(0, state, shard.put(batch, compiled.mesh))
+        state, metrics = compiled.step(0, rates[step], state, shard.put(batch, compiled.mesh))
         jax.block_until_ready(metrics)
     total = time.perf_counter() - start
     return {"waited_percent": 100 * seconds_waited / total, "step_seconds": total / steps}

@@ -28,7 +28,7 @@ from numjax.evals import report
 from numjax.modes import set_up
 from numjax.runtime import log
 from numjax.system import System, assemble
-from numjax.train.compile import count_parameters
+from numjax.train.compile import Compiled, count_parameters
 from numjax.train.loop import Splits, train
 from numjax.train.workdir import claim, lock_folder
 
@@ -89,7 +89,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf) as setup:
         prepared = _prepare(base, shared, job)
         trial_begin = time.monotonic()
-        rate, tried = choose_learning_rate(prepared, shared, job.scale.rates, setup)
+        rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup)
         trial_seconds = time.monotonic() - trial_begin
         config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate or job.scale.rates[0]})
         with lock_folder(shared, "--out"):
@@ -102,7 +102,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     try:
         if rate is None:
             raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
-        _, compiled = _train(prepared, folder, job.seed, score_run, lease)
+        _, compiled = _train(prepared, folder, job.seed, score_run, lease, compiled)
         parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
@@ -118,12 +118,17 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
 
 
 def _train(
-    prepared: Prepared, folder: pathlib.Path, seed: int, score: Callable[..., dict[str, float]], lease: leases.Lease
+    prepared: Prepared,
+    folder: pathlib.Path,
+    seed: int,
+    score: Callable[..., dict[str, float]],
+    lease: leases.Lease,
+    compiled: Compiled | None,
 ) -> Any:
     """`train`, which stops when the lease is lost: the lease is asked before each line of metrics, and before each
     score, which a checkpoint follows."""
     note = lease.guard(lambda seconds: lease.path.stem)
-    return train(prepared.system, prepared.splits, folder, seed, lease.guard(score), note=note)
+    return train(prepared.system, prepared.splits, folder, seed, lease.guard(score), compiled, note=note)
 
 
 def score_run(
@@ -192,9 +197,9 @@ def _prepare(config: Any, shared: pathlib.Path, job: Job) -> Prepared:
 
 def choose_learning_rate(
     prepared: Prepared, shared: pathlib.Path, rates: Sequence[float], lease: leases.Lease
-) -> tuple[float | None, dict[str, float | None]]:
+) -> tuple[float | None, dict[str, float | None], Compiled | None]:
     """(the learning rate with the least validation loss after a short run, None if each diverged; rate → its loss,
-    None if it diverged).
+    None if it diverged; the compiled functions of these runs, None if there was none).
 
     A trial is a whole run of `TRIAL_SHARE` of the steps, with its own warm-up and decay, and with a seed that no cell
     has. Its test problems are never scored. Finished trials are kept in trials.json. One rate needs no trial.
@@ -203,8 +208,8 @@ def choose_learning_rate(
       TakenOver: another runner has taken over the lease of the trials.
     """
     if len(rates) == 1:
-        return rates[0], {}
-    path = shared / "trials.json"
+        return rates[0], {}, None
+    path, compiled = shared / "trials.json", None
     tried: dict[str, float | None] = json.loads(path.read_text()) if path.exists() else {}
     optim = prepared.system.config.optim
     steps = max(2, round(TRIAL_SHARE * optim.steps))
@@ -221,7 +226,7 @@ def choose_learning_rate(
                 system=prepared.system._replace(config=config), splits=prepared.splits._replace(test=None)
             )
             score = functools.partial(report.score_split, generate=False)
-            results, _ = _train(short, folder, trials.SEED, score, lease)
+            results, compiled = _train(short, folder, trials.SEED, score, lease, compiled)
             tried[f"{rate:g}"] = float(results["validation"]["loss"])
         except Diverged:
             tried[f"{rate:g}"] = None
@@ -230,7 +235,7 @@ def choose_learning_rate(
         for name in ("checkpoints", "best"):
             shutil.rmtree(folder / name, ignore_errors=True)
     finite = {rate: loss for rate, loss in tried.items() if loss is not None and math.isfinite(loss)}
-    return (float(min(finite, key=finite.__getitem__)) if finite else None), tried
+    return (float(min(finite, key=finite.__getitem__)) if finite else None), tried, compiled
 
 
 def load_answers(folder: pathlib.Path, system: System) -> dict[str, Answer]:

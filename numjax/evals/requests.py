@@ -55,8 +55,7 @@ def make_request(
 ) -> sample.Request:
     """The request to continue rows by at most `max_tokens` tokens, with the key of each row."""
     context = system.model.backbone.max_length
-    # Lengths are multiples of 16: few shapes, few compilations.
-    room = min(-(-max(len(row.ids) for row in rows) // 16) * 16, context - max_tokens)
+    room = min(round_up(max(len(row.ids) for row in rows), 16), context - max_tokens)
     return sample.Request(
         prompt=prompt_tokens(rows, room, **_batch_options(system)),
         budget=jnp.full(len(rows), max_tokens, jnp.int32),
@@ -169,13 +168,13 @@ def prompt_tokens(
 
 
 def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
-    """The sources of rows as one batch of Tokens[B, S], padded on the right; S is a multiple of 16."""
+    """The sources of rows as one batch of Tokens[B, S], padded on the right; S as `round_up` has it."""
     source_rows = [encoder_row(row) for row in rows]
     return assemble(
         [[row] for row in source_rows],
         [[i] for i in range(len(source_rows))],
         kind="source",
-        length=min(-(-max(len(row.ids) for row in source_rows) // 16) * 16, context),
+        length=min(round_up(max(len(row.ids) for row in source_rows), 16), context),
         numerals=_room_for_numerals(source_rows),
         **_batch_options(system),
     ).inputs
@@ -197,4 +196,13 @@ def source_size(row: EncodedRow) -> int:
 
 
 def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
-    return max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
+    return round_up(max((len(row.surfaces) for row in rows), default=0), 4)
+
+
+def round_up(count: int, least: int) -> int:
+    """The first of least · (1, 1.5, 2, 3, 4, 6, 8, 12, …) that holds the count. So prompts of all lengths need few
+    compilations, and at most a third of a shape is padding, where it is more than `least`."""
+    half = least
+    while 2 * half < count:
+        half *= 2
+    return next(size for size in (least, half * 3 // 2, 2 * half) if size >= count)

@@ -29,12 +29,13 @@ def check_run(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]
     loader = make_loader(system, splits.train, mesh, config.seed)
     loader.check_batch()
     batch = loader.example_batch()
-    compiled = make_compiled(system, mesh, batch, count_steps(config, loader))
+    compiled = make_compiled(system, mesh, batch)
     rows = shard.batch_sharding(mesh)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rows), batch)
-    seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(mesh))
+    everywhere = shard.replicated(mesh)
+    seed, rate = (jax.ShapeDtypeStruct((), kind, sharding=everywhere) for kind in (np.int32, np.float32))
     with Wait("compiling the training step"):
-        memory = compiled.step.lower(seed, compiled.abstract_state, shapes).compile().memory_analysis()
+        memory = compiled.step.lower(seed, rate, compiled.abstract_state, shapes).compile().memory_analysis()
     at_source = source.load_skipped(system.task.dataset, config.data.dir or None)
     results = {
         "parameters": count_parameters(compiled.abstract_state),

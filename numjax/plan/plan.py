@@ -27,7 +27,6 @@ from numjax.plan.hlo import Program
 from numjax.runtime import log, program, shard
 from numjax.system import VOCABULARY, System, assemble
 from numjax.train.compile import Compiled, count_parameters, flops_per_token, make_compiled
-from numjax.train.loop import count_steps
 
 FILE = "plan.json"
 PROGRAM = "plan_hlo.txt"  # the compiled program, to look up details
@@ -52,7 +51,7 @@ def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
         system, loader = _prepare(config, folder, pathlib.Path(scratch), platform, parts)
         loader.check_batch()
         batch = loader.example_batch()
-        compiled = make_compiled(system, mesh, batch, count_steps(config, loader))
+        compiled = make_compiled(system, mesh, batch)
     planner = _Planner(folder, target, system, compiled, batch)
     planner.check_state()
     if target.devices is None:
@@ -140,8 +139,10 @@ class _Planner:
         """Compiles the step and takes memory, FLOPs, traffic and collectives from the result."""
         sharding = shard.batch_sharding(self.compiled.mesh)
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), self.batch)
-        seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(self.compiled.mesh))
-        traced = self.compiled.step.trace(seed, self.compiled.abstract_state, shapes)  # type: ignore[attr-defined]
+        everywhere = shard.replicated(self.compiled.mesh)
+        seed, rate = (jax.ShapeDtypeStruct((), kind, sharding=everywhere) for kind in (np.int32, np.float32))
+        state = self.compiled.abstract_state
+        traced = self.compiled.step.trace(seed, rate, state, shapes)  # type: ignore[attr-defined]
         self.flops = flops.count(flops.drop_dead_code(traced.jaxpr)) / self.target.count
         log.say(f"compiling for {self.target.count} × {self.target.chip.name}: this takes minutes")
         try:

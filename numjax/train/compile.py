@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ class Compiled(NamedTuple):
       mesh: the devices.
       abstract_state: shapes, types and layouts of the state.
       init: seed → TrainState.
-      step: (seed, TrainState, Batch) → (TrainState, metrics); the state is donated.
+      step: (seed, learning rate, TrainState, Batch) → (TrainState, metrics); the state is donated.
       evaluate: (params, Batch) → (metrics, head name → predictions, the batch's example_id and valid), all
         replicated; donates nothing.
     """
@@ -34,26 +33,34 @@ class Compiled(NamedTuple):
     mesh: Mesh
     abstract_state: TrainState
     init: Callable[[Any], TrainState]
-    step: Callable[[Any, TrainState, Batch], tuple[TrainState, Any]]
+    step: Callable[[Any, Any, TrainState, Batch], tuple[TrainState, Any]]
     evaluate: Callable[[Any, Batch], tuple[Any, Any, Any, Any]]
 
 
-def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compiled:
-    """Chooses the sharding of the state and jits the steps; nothing is compiled before the first call.
+def make_compiled(system: System, mesh: Mesh, batch: Batch) -> Compiled:
+    """Chooses the sharding of the state and jits the steps; nothing is compiled before the first call. They depend on
+    no learning rate, schedule or number of steps.
 
     Args:
       system: the parts.
       mesh: the devices.
       batch: a batch of the run, or its shapes.
-      steps: number of steps of the whole run, for schedules.
     """
     config = system.config
-    options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
+    options: dict[str, Any] = {k: config.optim[k] for k in ("weight_decay", "betas", "clip")}
     rates, weight_decays = (tuple(config.optim.get(name, ())) for name in ("rates", "weight_decays"))
     options |= {"rates": rates, "weight_decays": weight_decays}
-    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
+
+    def step(seed, rate, state, batch):
+        optimizer, schedule = optim.adamw(lambda count: rate, **options)
+        model, objectives, weights = system.model, system.objectives, system.weights
+        accumulate = config.optim.accumulate
+        return train_step(
+            model, objectives, weights, optimizer, schedule, accumulate, seed, state, batch, rates=rates
+        )
 
     def init(seed):
+        optimizer, _ = optim.adamw(lambda count: 0.0, **options)
         # Parameters depend only on the shapes of the batch, so zeros replace it and are no argument of the call. With
         # NumPy zeros, JAX would compute arrays such as a mask of rows × positions × positions while it traces.
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)
@@ -67,11 +74,6 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     )
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
     platform = with_mesh(mesh, parallel.platform)()
-    body = with_mesh(
-        mesh,
-        functools.partial(train_step, rates=rates),
-        *(system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate),
-    )
     score = with_mesh(mesh, eval_step, system.model, system.objectives, system.weights)
 
     def evaluate(params, batch):
@@ -82,10 +84,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
         abstract_state=abstract,
         init=jax.jit(init, out_shardings=layout),
         step=jax.jit(
-            body,
-            in_shardings=(everywhere, layout, rows),
+            with_mesh(mesh, step),
+            in_shardings=(everywhere, everywhere, layout, rows),
             out_shardings=(layout, everywhere),
-            donate_argnums=(1,),
+            donate_argnums=(2,),
             compiler_options=compiler_options(platform),
         ),
         evaluate=jax.jit(evaluate, in_shardings=(layout.params, rows), out_shardings=everywhere),

@@ -77,11 +77,11 @@ def train(
 
     Args:
       score: scores a split, with the arguments of `evals.report.score_split`.
-      compiled: the compiled functions of an earlier seed of the same system.
+      compiled: the compiled functions of an earlier run of the same system, whatever its seed and learning rate.
       note: seconds left of this run → text to add to a progress line, where it is one of several runs.
 
     Returns:
-      ({split: metrics}, the compiled functions, for the next seed).
+      ({split: metrics}, the compiled functions, for the next run).
 
     Raises:
       Diverged: the loss is NaN or infinite; the last good checkpoint is kept.
@@ -95,7 +95,7 @@ def train(
     loader.check_batch()
     steps = count_steps(config, loader)
     if compiled is None:
-        compiled = make_compiled(system, mesh, loader.example_batch(), steps)
+        compiled = make_compiled(system, mesh, loader.example_batch())
     with contextlib.ExitStack() as stack:
         asynchronous = config.checkpoint.asynchronous
         checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, asynchronous)
@@ -126,6 +126,7 @@ class _Run:
         self.score, self.note = score, note
         self.compiled_shapes: set[tuple[tuple[int, ...], ...]] = set()
         config = self.config = system.config
+        self.rates = optim.list_rates(config.optim, steps)
         self.eval_every = config.eval.every or min(steps, loader.batches_of_epoch(0))
         self.save_every = config.checkpoint.every or self.eval_every
         self.blocking = jax.default_backend() == "cpu" and (jax.device_count() > 1 or jax.process_count() > 1)
@@ -161,7 +162,8 @@ class _Run:
             batch, examples, tokens = next(batches)
             profiler.start_or_stop(step, state)
             with self._wait_for_compilation(batch):
-                state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))
+                inputs = state, shard.put(batch, self.compiled.mesh)
+                state, metrics = self.compiled.step(self.seed, self.rates[step], *inputs)
             if self.blocking:
                 jax.block_until_ready(metrics)
             recent, _ = self._collect_metrics(recent, pending, step)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from numjax.errors import UsageError
@@ -30,6 +31,13 @@ def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float =
     if warmup == 0:
         return main
     return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), main], [warmup])
+
+
+def list_rates(options: Any, steps: int) -> np.ndarray:
+    """float32[steps]: the learning rate of each step, by the config's block `optim`. The compiled step takes it as an
+    input: whoever changes the learning rate, its schedule or the number of steps compiles nothing again."""
+    rate = schedule(options.schedule, options.learning_rate, steps, options.warmup, options.floor)
+    return np.asarray(jax.jit(jax.vmap(lambda step: jnp.asarray(rate(step), jnp.float32)))(jnp.arange(steps)))
 
 
 def decay_mask(params: Any) -> Any:
@@ -85,8 +93,8 @@ def add_weight_decay(weight_decay: float, weight_decays: Sequence[tuple[str, flo
 
 
 def adamw(
-    learning_rate: float,
-    steps: int,
+    learning_rate: float | Callable[[Any], Any],
+    steps: int = 0,
     *,
     schedule_name: str = "constant",
     warmup: int = 0,
@@ -101,11 +109,15 @@ def adamw(
     """(AdamW after clipping by global norm, its schedule). `clip` 0 turns clipping off.
 
     Args:
+      learning_rate: its peak; or the learning rate by step, for which `steps`, `warmup` and `floor` have no meaning.
       rates: (path regex, factor of the learning rate), see `rate_factors`. Parameters with factor 0 are frozen: they
         have no optimiser state and do not count in the gradient norm.
       weight_decays: (path regex, weight decay) of kernels with another decay; the rate's factor applies to it too.
     """
-    rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
+    if callable(learning_rate):
+        rate = learning_rate
+    else:
+        rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     if weight_decays:
         adam = optax.scale_by_adam(*betas, eps=epsilon)
         inner = optax.chain(adam, add_weight_decay(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
