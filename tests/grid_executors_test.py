@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from jax._src import xla_bridge
 
 from numjax.bundled.experiments.grid import cells, executors, leases, runner
 from numjax.errors import UsageError
@@ -40,6 +41,21 @@ def check(outcomes, out):
 def test_processes_of_this_machine(tmp_path, capsys):
     check(run("local", tmp_path, workers=2), tmp_path)
     assert "its process was killed (-9): started again" in capsys.readouterr().err
+
+
+def tell_memory(job):
+    """An outcome that says whether JAX, which has not started yet, will reserve a GPU's memory for this process."""
+    assert not xla_bridge.backends_are_initialized()
+    return runner.Outcome(job.name, runner.DONE, os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true"))
+
+
+@pytest.mark.parametrize("chosen", [None, "true"])
+def test_processes_share_the_memory_of_a_gpu_unless_told_otherwise(tmp_path, monkeypatch, chosen):
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+    if chosen:
+        monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", chosen)
+    outcomes = run("local", tmp_path, tell_memory, workers=2)
+    assert {outcome.message for outcome in outcomes.values()} == {chosen or "false"}
 
 
 def wait_for_stop(job):

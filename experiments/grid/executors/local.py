@@ -70,6 +70,8 @@ def _start(job: Job, work: Work) -> tuple[Any, Any]:
 
 
 def _send_outcome(job: Job, end: Any, work: Work) -> None:
+    # By default JAX reserves most of a GPU's memory for one process, and its neighbours would find none.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     outcome = work(job)
     with contextlib.suppress(BrokenPipeError):  # the process that started this one is gone
