@@ -98,7 +98,8 @@ def prepare(
     Args:
       options: with `trials` and `out`.
       labels: system → label of its row.
-      manual_trials: label → number of settings that were tried on a row by hand; without --trials they hold.
+      manual_trials: label → number of settings that were tried on a row by hand. They count beside the trials, unless
+        these are the whole grid.
       find_tried: as in `choose_settings`.
     """
     if not options.trials:
@@ -106,7 +107,9 @@ def prepare(
             "trials": dict.fromkeys(labels.values(), 0) | dict(manual_trials) if manual_trials else {}
         }
     chosen_cells, records = choose_settings(cells, grid, options.trials, options.out, find_tried)
-    counts = {labels[system]: options.trials for system in dict.fromkeys(cell.system for cell in cells)}
+    is_whole = options.trials == math.prod(map(len, grid.values()))
+    names = [labels[system] for system in dict.fromkeys(cell.system for cell in cells)]
+    counts = {name: options.trials + (0 if is_whole else manual_trials.get(name, 0)) for name in names}
     return chosen_cells, {"trials": counts, "trial_records": records}
 
 

@@ -311,4 +311,4 @@ def test_prompts_of_all_lengths_have_few_shapes(least):
     sizes = {count: requests.round_up(count, least) for count in range(1, 3000)}
     for count, size in sizes.items():
         assert size >= count and (size - count < least or 3 * (size - count) <= size), count
-    assert len({*sizes.values()}) <= 2 * math.log2(4096 / least) + 1
+    assert len({*sizes.values()}) <= 2 * math.log2(512 / least) + 1 + 10

@@ -367,7 +367,7 @@ def compile_small(**options):
     return system, make_compiled(system, shard.make_mesh(1, 1, 1, devices=jax.devices()[:1]), batch), batch
 
 
-def test_another_learning_rate_schedule_or_length_is_the_same_program():
+def test_another_learning_rate_or_schedule_is_the_same_program():
     texts = set()
     for changes in ({}, dict(learning_rate=0.1), dict(schedule="cosine", warmup=1, floor=0.2)):
         _, compiled, batch = compile_small(**changes)

@@ -200,8 +200,12 @@ def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
 
 
 def round_up(count: int, least: int) -> int:
-    """The first of least · (1, 1.5, 2, 3, 4, 6, 8, 12, …) that holds the count. So prompts of all lengths need few
-    compilations, and at most a third of a shape is padding, where it is more than `least`."""
+    """The first of least · (1, 1.5, 2, 3, 4, 6, 8, …) that holds the count, beyond 512 the first multiple of 256.
+
+    So prompts of all lengths need few compilations, and a third of a shape at most, or `least`, is padding.
+    """
+    if count > 512:
+        return -(-count // 256) * 256
     half = least
     while 2 * half < count:
         half *= 2

@@ -4,8 +4,8 @@
 
 The data position moves only after the save, so a checkpoint's position is exactly what the model has trained on.
 The host fetches the metrics of step n − 1 after it has dispatched step n, so the device never waits for the host. On
-CPU with several devices or processes at most one step is in flight, since collectives deadlock otherwise. Nothing
-else moves between device and host inside the loop.
+CPU with several devices or processes at most one step is in flight, since collectives deadlock otherwise. Besides
+these, the batch, the seed and the learning rate, nothing moves between device and host inside the loop.
 
 A run starts from the workdir's newest good checkpoint, else from `init_from`, else from fresh parameters.
 """

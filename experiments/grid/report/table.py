@@ -19,8 +19,8 @@ BEST = (
     "better than each seed of all other rows. What is not bold may be chance.\n"
 )
 MEANS = (
-    "Percent of right answers, the mean over the columns that have the stream. **Bold**: the highest, which may be "
-    "chance.\n"
+    "Percent of right answers, the mean over the columns that have the stream; rows that lack one are left out. "
+    "**Bold**: the highest, which may be chance.\n"
 )
 STREAMS = dict.fromkeys(maps.SAME, "Lengths of training") | {
     ALL: "All streams together", "edges": "Edge cases", "carries": "Carries through all places",
