@@ -48,14 +48,12 @@ def _in_places(**options: object) -> dict[str, object]:
     }
 
 
-def _anchored(sized: bool = True, **options: object) -> dict[str, object]:
-    """A header and limbs, the lowest first, that know how many places they are apart. The header of a given number
-    tells its size, if `sized`."""
-    unsized = _spelled("limbs", values=sized, **options) | {
-        "embeds.token": dict(name="limbs"),
-        "positions.place": anchor.ALIGNED | dict(ahead=True),
-    }
-    return unsized | {"embeds.numeral": anchor.LEADING} if sized else unsized
+def _anchored(sized: bool = True, aligned: bool = True, **options: object) -> dict[str, object]:
+    """A header and limbs, the lowest first. The header of a given number tells its size, if `sized`; and limbs know
+    how many places they are apart, if `aligned`."""
+    parts = _spelled("limbs", values=sized, **options) | {"embeds.token": dict(name="limbs")}
+    parts |= {"embeds.numeral": anchor.LEADING} if sized else {}
+    return parts | ({"positions.place": anchor.ALIGNED | dict(ahead=True)} if aligned else {})
 
 
 ROWS = {
@@ -151,8 +149,9 @@ ROWS = {
     # Our own: a header and limbs of three digits, aligned at the point; and with a limb for each digit.
     "limbs": _anchored(),
     "anchor": _anchored(size=1, parts=12),
-    # As in running text, where a header tells no size.
+    # As in running text, where a header tells no size; and without the alignment.
     "anchor_unsized": _anchored(sized=False, size=1, parts=12),
+    "anchor_unaligned": _anchored(aligned=False, size=1, parts=12),
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

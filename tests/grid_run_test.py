@@ -194,7 +194,7 @@ def test_a_training_that_lost_its_lease_stops_before_it_saves(moment, tmp_path, 
     job = make_job("digits", tmp_path)
     train = training.train
 
-    def train_and_sleep(system, splits, folder, seed, score, note):
+    def train_and_sleep(system, splits, folder, seed, score, compiled, note):
         def score_late(*args, **kwargs):
             take_over(job)
             return score(*args, **kwargs)
@@ -204,7 +204,7 @@ def test_a_training_that_lost_its_lease_stops_before_it_saves(moment, tmp_path, 
             return note(seconds)
 
         ways = {"score": (score_late, note), "line": (score, note_late)}
-        return train(system, splits, folder, seed, ways[moment][0], note=ways[moment][1])
+        return train(system, splits, folder, seed, ways[moment][0], compiled, note=ways[moment][1])
 
     monkeypatch.setattr(training, "train", train_and_sleep)
     assert runner.run_job(job).state == runner.HELD

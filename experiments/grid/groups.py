@@ -19,7 +19,10 @@ _ROWS = {
     ),
     "objective": ("ntl", "ntl_number", "ntl_mse", "dist2", "smmd", "del"),
     "positions": ("coupled", "abacus"),
-    "ours": ("coupled_bias", "carry", "carry_save", "parallel", "limbs", "anchor", "anchor_unsized", "residues"),
+    "ours": (
+        *("coupled_bias", "carry", "carry_save", "parallel", "limbs", "anchor", "anchor_unsized"),
+        *("anchor_unaligned", "residues"),
+    ),
     ADDED: (),  # a stranger's own rows
     BASELINES: rows.BASELINES,
 }
