@@ -29,6 +29,7 @@ from numjax.modes import inputs
 from numjax.modes.data import load_data
 from numjax.modes.predict import predict_records
 from numjax.train import inherit
+from numjax.train import step as train_steps
 from numjax.train.checkpoint import Checkpoints
 from numjax.train.workdir import claim
 
@@ -133,6 +134,13 @@ def test_a_finished_run_has_the_files_of_the_contract(finished_run):
 def test_another_config_in_the_workdir_is_refused(finished_run):
     with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
         modes.run(tiny(**{"backbone.layers": 1}), str(finished_run[0]), "train")
+
+
+@pytest.mark.parametrize("mode", ["check", "train"])
+def test_an_unknown_schedule_is_refused_before_the_model_is_made(mode, tmp_path, monkeypatch):
+    monkeypatch.setattr(train_steps, "init_params", None)  # nothing calls it
+    with pytest.raises(UsageError, match=r"^optim\.schedule must be one of constant, cosine, linear, not 'cosin'"):
+        modes.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), mode)
 
 
 def test_a_config_without_training_is_replaced_with_its_files(tmp_path):

@@ -45,8 +45,12 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch) -> Compiled:
       system: the parts.
       mesh: the devices.
       batch: a batch of the run, or its shapes.
+
+    Raises:
+      UsageError: there is no such schedule. A run would say so only after its model is made.
     """
     config = system.config
+    optim.check_schedule(config.optim.schedule)
     options: dict[str, Any] = {k: config.optim[k] for k in ("weight_decay", "betas", "clip")}
     rates, weight_decays = (tuple(config.optim.get(name, ())) for name in ("rates", "weight_decays"))
     options |= {"rates": rates, "weight_decays": weight_decays}

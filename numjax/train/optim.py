@@ -17,17 +17,22 @@ from numjax.runtime.shard import path_name
 SCHEDULES = ("constant", "cosine", "linear")
 
 
+def check_schedule(name: str) -> None:
+    """Raises UsageError if there is no such schedule."""
+    if name not in SCHEDULES:
+        raise UsageError(f"optim.schedule must be one of {', '.join(SCHEDULES)}, not {name!r}")
+
+
 def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Callable[[Any], Any]:
     """Linear warm-up to `peak` over `warmup` steps, then constant, or cosine or linear decay to floor·peak."""
+    check_schedule(name)
     rest = max(1, steps - warmup)
     if name == "constant":
         main = optax.constant_schedule(peak)
     elif name == "cosine":
         main = optax.cosine_decay_schedule(peak, rest, alpha=floor)
-    elif name == "linear":
-        main = optax.linear_schedule(peak, floor * peak, rest)
     else:
-        raise UsageError(f"optim.schedule must be one of {', '.join(SCHEDULES)}, not {name!r}")
+        main = optax.linear_schedule(peak, floor * peak, rest)
     if warmup == 0:
         return main
     return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), main], [warmup])
