@@ -352,7 +352,8 @@ def test_the_encoder_stays_fixed_and_the_head_learns(rng):
     objectives, weights = make_objectives(config, model, scheme)
     batch = Loader(encoded, config, seed=0).batch(0)[0]
     rates = tuple(config.optim.rates)
-    optimizer, rate = optim.adamw(0.01, 9, weight_decay=0.1, clip=1.0, rates=rates)
+    rate = optim.schedule("constant", 0.01, 9)
+    optimizer = optim.adamw(rate, weight_decay=0.1, clip=1.0, rates=rates)
     params = drawn.draw_params(model, rng, batch)
     state = TrainState(np.int32(0), params, optimizer.init(params))
 

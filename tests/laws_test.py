@@ -244,7 +244,6 @@ LARGE_FUNCTIONS = {
     "numjax.text.scientific": ("__init__",),
     "numjax.text.trees.scheme": ("__init__",),
     "numjax.train.loop": ("__init__",),
-    "numjax.train.optim": ("adamw",),
     "numjax.train.step": ("train_step",),
 }
 

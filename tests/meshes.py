@@ -85,8 +85,8 @@ def keep_gradients(make_optimizer):
         return updates, updates
 
     def make(*arguments, **options):
-        optimizer, rate = make_optimizer(*arguments, **options)
-        return optax.chain(optax.GradientTransformation(init, update), optimizer), rate
+        optimizer = make_optimizer(*arguments, **options)
+        return optax.chain(optax.GradientTransformation(init, update), optimizer)
 
     return make
 

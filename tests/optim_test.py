@@ -81,7 +81,8 @@ def test_twenty_steps_follow_the_formulas(rng, schedule, case):
         jax.tree.map(lambda x, size=size: (size * rng.normal(size=x.shape) / 10).astype(np.float32), start)
         for size in sizes
     ]
-    optimizer, rate = optim.adamw(0.05, STEPS, schedule_name=schedule, **options)
+    rate = optim.schedule(schedule, 0.05, STEPS, options["warmup"], options["floor"])
+    optimizer = optim.adamw(rate, **{name: x for name, x in options.items() if name not in ("warmup", "floor")})
 
     @jax.jit
     def step(params, state, gradient):
@@ -115,4 +116,4 @@ def test_twenty_steps_follow_the_formulas(rng, schedule, case):
 
 def test_an_unknown_schedule_is_refused():
     with pytest.raises(UsageError, match=r"optim\.schedule must be one of constant, cosine, linear, not 'step'"):
-        optim.adamw(0.1, 10, schedule_name="step")
+        optim.schedule("step", 0.1, 10)

@@ -38,7 +38,7 @@ def make_optimizer(rate, **options):
 
     Some gradients should be zero, such as that of a key's bias. Adam turns their rounding errors into whole steps.
     """
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(rate, momentum=0.9)), rate
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(rate, momentum=0.9))
 
 
 def make_system(tensor: int) -> System:

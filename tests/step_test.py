@@ -181,7 +181,7 @@ def test_initialisation_follows_the_seed_and_the_parts(model_batch):
     down = np.asarray(first["backbone"]["layer_1"]["down_kernel"])
     assert up.std() == pytest.approx(0.02, rel=0.1)
     assert down.std() == pytest.approx(0.02 / np.sqrt(2 * 2), rel=0.1)
-    state = jax.eval_shape(lambda: init_state(model, optim.adamw(1e-3, 10)[0], batch, 0))
+    state = jax.eval_shape(lambda: init_state(model, optim.adamw(optim.schedule("constant", 1e-3, 10)), batch, 0))
     assert state.step.shape == () and state.step.dtype == jnp.int32
 
 
@@ -224,7 +224,8 @@ def list_host_primitives(jaxpr) -> list[str]:
 def test_nothing_moves_between_host_and_device_inside_a_step(model_batch, accumulate):
     model, params, batch = model_batch
     objectives, weights = {"next": NLL, "label": LABEL}, {"next": 1.0, "label": 1.0}
-    optimizer, rate = optim.adamw(1e-3, 10, schedule_name="cosine", warmup=2)
+    rate = optim.schedule("cosine", 1e-3, 10, warmup=2)
+    optimizer = optim.adamw(rate)
     dropout_model = model.clone(backbone=model.backbone.clone(dropout=0.1))
     body = functools.partial(train_step, dropout_model, objectives, weights, optimizer, rate, accumulate)
     state = TrainState(jnp.int32(0), params, optimizer.init(params))
@@ -380,7 +381,8 @@ def test_compiled_steps_are_those_with_the_schedule_inside(monkeypatch):
     monkeypatch.setattr(optim, "adamw", sharded.make_optimizer)  # Adam makes whole steps of zeros' rounding errors
     system, compiled, batch = compile_small(learning_rate=0.05, schedule="cosine", warmup=2, floor=0.1)
     rates = optim.list_rates(system.config.optim, 6)
-    optimizer, rate = sharded.make_optimizer(optim.schedule("cosine", 0.05, 6, 2, 0.1))
+    rate = optim.schedule("cosine", 0.05, 6, 2, 0.1)
+    optimizer = sharded.make_optimizer(rate)
     parts = system.model, system.objectives, system.weights, optimizer, rate, system.config.optim.accumulate
     expected_step = jax.jit(functools.partial(train_step, *parts))
     state = compiled.init(0)

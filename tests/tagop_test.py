@@ -222,7 +222,7 @@ def test_weight_decay_by_path(rng):
     )
 
     def update(decay, **options):
-        optimizer, _ = optim.adamw(1e-2, 10, weight_decay=decay, **options)
+        optimizer = optim.adamw(optim.schedule("constant", 1e-2, 10), weight_decay=decay, **options)
         return optimizer.update(grads, optimizer.init(params), params)[0]
 
     updates = update(0.5, weight_decays=(("^heads_", 0.02),), rates=(("^backbone/", 0.1),))
@@ -239,7 +239,7 @@ def test_rates_by_path_scale_the_updates(rng):
     grads = jax.tree.map(lambda x: jnp.asarray(rng.standard_normal(x.shape), jnp.float32), params)
     all_updates = []
     for rates in ((), (("^backbone/", 1 / 30), (".*/up_kernel", 1.0))):
-        optimizer, _ = optim.adamw(1e-2, 10, rates=rates)
+        optimizer = optim.adamw(optim.schedule("constant", 1e-2, 10), rates=rates)
         all_updates.append(optimizer.update(grads, optimizer.init(params), params)[0])
     plain_updates, scaled = all_updates
     assert_close = functools.partial(np.testing.assert_allclose, rtol=1e-6)

@@ -118,7 +118,8 @@ def make_step(
     scheme = make_scheme(config, None, None, None, stand_in.Vocabulary(shape["vocab"]))  # type: ignore[arg-type]
     model = make_model(config, build("tasks", config.task), scheme, "cpu")
     objectives, weights = make_objectives(config, model, scheme)
-    optimizer, rate = optim.adamw(1e-4, 100)
+    rate = optim.schedule("constant", 1e-4, 100)
+    optimizer = optim.adamw(rate)
     batch = draw_batch(shape, numbers, scheme, model if has_plugin else None)
     body = functools.partial(train_step, model, objectives, weights, optimizer, rate, 1)
     return body, lambda: init_state(model, optimizer, batch, 0), batch

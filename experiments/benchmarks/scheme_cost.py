@@ -97,7 +97,8 @@ class Contender:
             config.data.length = -(-int(encoded.lengths.max()) // 8) * 8
         encoded = system.encode_split(records, "train")
         batch, _, _ = make_loader(system, encoded, shard.make_mesh()).batch(0)
-        optimizer, rate = optim.adamw(1e-3, 100)
+        rate = optim.schedule("constant", 1e-3, 100)
+        optimizer = optim.adamw(rate)
         arguments = system.model, system.objectives, system.weights, optimizer, rate, 1
         self._run: Callable[..., Any] = jax.jit(functools.partial(train_step, *arguments))
         self._batch = jax.tree.map(jax.numpy.asarray, batch)

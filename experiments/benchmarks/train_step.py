@@ -293,7 +293,8 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
 
     numerals = name == "numgpt"
     model, batch = make_model(shape, numerals), make_batch(shape, folder, numerals)
-    optimizer, rate = optim.adamw(1e-4, 1000)
+    rate = optim.schedule("constant", 1e-4, 1000)
+    optimizer = optim.adamw(rate)
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     body = functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, rate, 1)
     step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options(jax.default_backend()))

@@ -56,15 +56,12 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch) -> Compiled:
     options |= {"rates": rates, "weight_decays": weight_decays}
 
     def step(seed, rate, state, batch):
-        optimizer, schedule = optim.adamw(lambda count: rate, **options)
-        model, objectives, weights = system.model, system.objectives, system.weights
-        accumulate = config.optim.accumulate
-        return train_step(
-            model, objectives, weights, optimizer, schedule, accumulate, seed, state, batch, rates=rates
-        )
+        optimizer = optim.adamw(lambda count: rate, **options)
+        parts = system.model, system.objectives, system.weights, optimizer, lambda count: rate
+        return train_step(*parts, config.optim.accumulate, seed, state, batch, rates=rates)
 
     def init(seed):
-        optimizer, _ = optim.adamw(lambda count: 0.0, **options)
+        optimizer = optim.adamw(lambda count: 0.0, **options)
         # Parameters depend only on the shapes of the batch, so zeros replace it and are no argument of the call. With
         # NumPy zeros, JAX would compute arrays such as a mask of rows × positions × positions while it traces.
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)

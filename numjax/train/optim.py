@@ -98,31 +98,23 @@ def add_weight_decay(weight_decay: float, weight_decays: Sequence[tuple[str, flo
 
 
 def adamw(
-    learning_rate: float | Callable[[Any], Any],
-    steps: int = 0,
+    rate: Callable[[Any], Any],
     *,
-    schedule_name: str = "constant",
-    warmup: int = 0,
-    floor: float = 0.0,
     weight_decay: float = 0.1,
     betas: tuple[float, float] = (0.9, 0.95),
     epsilon: float = 1e-8,
     clip: float = 1.0,
     rates: Sequence[tuple[str, float]] = (),
     weight_decays: Sequence[tuple[str, float]] = (),
-) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
-    """(AdamW after clipping by global norm, its schedule). `clip` 0 turns clipping off.
+) -> optax.GradientTransformation:
+    """AdamW after clipping by global norm. `clip` 0 turns clipping off.
 
     Args:
-      learning_rate: its peak; or the learning rate by step, for which `steps`, `warmup` and `floor` have no meaning.
+      rate: the learning rate by step, such as a `schedule`.
       rates: (path regex, factor of the learning rate), see `rate_factors`. Parameters with factor 0 are frozen: they
         have no optimiser state and do not count in the gradient norm.
       weight_decays: (path regex, weight decay) of kernels with another decay; the rate's factor applies to it too.
     """
-    if callable(learning_rate):
-        rate = learning_rate
-    else:
-        rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     if weight_decays:
         adam = optax.scale_by_adam(*betas, eps=epsilon)
         inner = optax.chain(adam, add_weight_decay(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
@@ -130,8 +122,8 @@ def adamw(
         inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decay_mask)
     inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
     if not rates:
-        return inner, rate
+        return inner
     kinds: Any = {False: optax.chain(inner, scale_updates(rates)), True: optax.set_to_zero()}
     if all(float(factor) for _, factor in rates):
-        return kinds[False], rate
-    return optax.multi_transform(kinds, lambda params: frozen_mask(params, rates)), rate
+        return kinds[False]
+    return optax.multi_transform(kinds, lambda params: frozen_mask(params, rates))
