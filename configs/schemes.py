@@ -152,6 +152,8 @@ ROWS = {
     # As in running text, where a header tells no size; and without the alignment.
     "anchor_unsized": _anchored(sized=False, size=1, parts=12),
     "anchor_unaligned": _anchored(aligned=False, size=1, parts=12),
+    # A number of up to five digits before the point says first how many they are.
+    "anchor_counted": _anchored(sized=False, size=1, parts=12, counted=5),
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -33,6 +33,7 @@ EXACT = [
     ("limbs", {}, True),
     ("limbs", {"parts": 1}, True),
     ("limbs", {"size": 1, "parts": 12}, True),
+    ("limbs", {"size": 1, "parts": 12, "counted": 5}, True),
     ("places", {"fraction": 12}, False),
     ("places", {"fraction": 12, "plus": False}, False),
 ]

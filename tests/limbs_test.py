@@ -119,7 +119,10 @@ def draw_surface(rng) -> str:
 
 
 def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
-    for options in (dict(values=True), dict(), dict(values=True, parts=1), dict(size=1), dict(size=1, parts=12)):
+    for options in (
+        *(dict(values=True), dict(), dict(values=True, parts=1), dict(size=1), dict(size=1, parts=12)),
+        *(dict(counted=2), dict(size=1, parts=12, counted=5), dict(size=1, values=True, counted=20)),
+    ):
         scheme = make_scheme(vocabulary, **options)
         surfaces = [draw_surface(rng) for _ in range(200)]
         segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
@@ -132,6 +135,60 @@ def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
             # One more limb on each side of the point at most.
             n_most = sum(c.isdigit() for c in surface) / size + (3 if size > 1 else 1)
             assert names is None or len(names) <= n_most
+
+
+def test_a_short_number_says_first_how_many_limbs_it_has_before_the_point(vocabulary):
+    scheme = make_scheme(vocabulary, size=1, parts=12, counted=5)
+
+    def name(*surfaces):
+        document = tuple(Number(surface, Decimal(surface.replace(",", ""))) for surface in surfaces)
+        row = scheme.encode(document)
+        assert (row.numeral_index == -1).all()
+        return [scheme.vocab.mark_name(token) for token in row.ids.tolist()]
+
+    assert name("42", "-.5") == ["[|2]", "[#]", "[:2]", "[:4]", "[|0]", "[#-1]", "[:5]"]
+    assert name("12345.6")[:2] == ["[|5]", "[#1]"] and name("1,234")[:2] == ["[|4]", "[#,]"]
+    assert name("123456")[:2] == ["[#]", "[:6]"], "a longer number has no count"
+
+    def read(text):
+        return scheme.decode([scheme.vocab.mark(name) for name in text.split()])
+
+    assert read("[|2] [#] [:2] [:4]") == (Number("42", Decimal(42)),)
+    for wrong in ("[|4] [#] [:2] [:4]", "[#] [:2] [:4]", "[|2] [#1] [:2]", "[|2]", "[|1] [|2]", "[|2] [:2] [:4]"):
+        assert read(wrong) == tuple(map(Mark, wrong.split())), wrong
+    assert not [mark for mark in make_scheme(vocabulary, size=1).vocab.marks if mark.startswith("[|")]
+
+
+@pytest.mark.parametrize("size", limbs.SIZES)
+@pytest.mark.parametrize("form", ["written", "answer"])
+def test_the_automata_keep_to_the_count(size, form):
+    """Over all strings of up to five limbs of a small alphabet, behind each header and each count."""
+    parts, counted, kinds = 2, 3, limbs.list_limbs(size)
+    plain, complete = (limbs.make_moves if form == "written" else limbs.make_answer_moves)(parts, kinds)
+    moves, ends = limbs.count_down(plain, complete, counted)
+    names = ["[:0]", "[:1]"] if size == 1 else ["[:000]", "[:100]", "[:12]", "[.5]"]
+
+    def accepts(moves, ends, state, written):
+        for name in written:
+            state = next((to for names, to in moves.get(state, {}).items() if name in names), "refused")
+        return state in ends
+
+    n_taken = 0
+    for header in ("[#]", "[#1]", "[#2]", "[#,]"):
+        begin, behind = limbs.begin_state(header), int(header.strip("[#,]") or 0)
+        for n_limbs in range(1, 8 if size == 1 else 6):
+            for written in itertools.product(names, repeat=n_limbs):
+                is_number = accepts(plain, complete, begin, written)
+                n_whole = n_limbs - behind
+                for count in range(counted + 1):
+                    taken = accepts(moves, ends, f"{begin}, {count} left", written)
+                    assert taken == (is_number and n_whole == count), (header, written, count)
+                taken = accepts(moves, ends, f"{begin}, over {counted}", written)
+                assert taken == (is_number and n_whole > counted), (header, written)
+                n_taken += is_number
+    assert n_taken > 50
+    reached = {to for row in moves.values() for to in row.values()}
+    assert reached <= moves.keys() | set(ends), "no state is without a way to an end"
 
 
 def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
@@ -306,6 +363,7 @@ def test_the_size_of_a_number_at_a_glance():
         (lambda v: make_scheme(v, parts=10), "parts must be from 0 to 9 with size=3, not 10"),
         (lambda v: make_scheme(v, parts=28, size=1), "parts must be from 0 to 27 with size=1, not 28"),
         (lambda v: make_scheme(v, size=2), "size must be 1 or 3 digits, not 2"),
+        (lambda v: make_scheme(v, counted=-1), "counted must be at least 0, not -1"),
         (
             lambda v: positions.Positions(offset=-1).init(jax.random.key(0), None, method="added"),
             "offset not negative",

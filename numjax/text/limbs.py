@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ GIVEN = (
 _PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
 _THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
+_COUNT = re.compile(r"\[\|[0-9]+\]")
 
 Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
 
@@ -58,6 +60,11 @@ class Scheme(digits.Scheme):
     answers are aligned, also those with decimals. A shorter limb keeps zeros at the beginning or the end: 007 and
     1.000 come back as they are. With `size` 1 each digit is a limb: -1,234.5 is [#-1,] [:5] [:4] [:3] [:2] [:1].
 
+    With `counted` a short number says first how many limbs it has before the point, and only the long ones begin with
+    the header: with size 1 and counted=5, 42 is [|2] [#] [:2] [:4], and 123456 is [#] [:6] … [:1]. So a number can be
+    chosen by its length before its lowest digit is written (as NumeroLogic's, arXiv 2404.00459), and no number is too
+    long for the marks there are. The grammar keeps to the count: exactly so many limbs, or more than `counted`.
+
     A number in another form, such as 1e5 or (12), or with more limbs behind the point than `parts`, is spelled
     between [F] and [/F]. So every surface is restored exactly.
     """
@@ -73,6 +80,7 @@ class Scheme(digits.Scheme):
         size: int = 3,
         values: bool = False,
         until: str = "[SEP]",
+        counted: int = 0,
     ):
         """
         Args:
@@ -82,15 +90,20 @@ class Scheme(digits.Scheme):
             such as [=-1,]; so the size of a given number is known at one position. A text to be written cannot hold
             such a header: running text, and tasks without the mark `until`, need False, where all headers are alike.
           until: with `values`, the numbers before this mark are given.
+          counted: numbers of at most so many limbs before the point say how many they are; 0 for none. Longer numbers
+            than those of training can only be written if these have some without a count.
 
         Raises:
-          UsageError: `size` is neither, or `parts` are more than 27 decimals.
+          UsageError: `size` is neither, `parts` are more than 27 decimals, or `counted` is negative.
         """
         if size not in SIZES:
             raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
         if not 0 <= parts <= MOST_DECIMALS // size:
             raise UsageError(f"limbs: parts must be from 0 to {MOST_DECIMALS // size} with size={size}, not {parts}")
+        if counted < 0:
+            raise UsageError(f"limbs: counted must be at least 0, not {counted}")
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
+        self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
         self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
         if values:
@@ -109,17 +122,17 @@ class Scheme(digits.Scheme):
         return {}
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """The document of a row, as in `digits.Scheme`. A header without the limbs that it asks for stays a mark, and
-        so do its limbs."""
+        """The document of a row, as in `digits.Scheme`. A header without the limbs that it asks for, or with a wrong
+        count of them, stays a mark, and so do its limbs."""
         spelled: list[int] = []
         start, ids = 0, [int(token) for token in ids]
         names = [self.vocab.mark_name(token) or "" for token in ids]
         while start < len(ids):
-            end = start + 1
-            if _HEADER.fullmatch(names[start]):
-                while end < len(ids) and names[end][:2] in ("[:", "[."):
-                    end += 1
-            surface = read_limbs(names[start:end], self.limbs.size)
+            header = start + bool(_COUNT.fullmatch(names[start]))
+            end = header + 1
+            while end < len(ids) and names[end][:2] in ("[:", "[."):
+                end += 1
+            surface = self._read_number(names[start:header], names[header:end])
             if surface is None:
                 spelled.append(ids[start])
                 start += 1
@@ -128,6 +141,16 @@ class Scheme(digits.Scheme):
             spelled += [self.vocab.mark(OPEN), *characters, self.vocab.mark(CLOSE)]
             start = end
         return super().decode(spelled, numbers)
+
+    def _read_number(self, count: Sequence[str], names: Sequence[str]) -> str | None:
+        """The surface of a header and its limbs behind the mark of their count, if there is one; None if they are not
+        a number that is written so."""
+        surface = read_limbs(names, self.limbs.size)
+        return surface if surface is not None and tuple(count) == self._write_count(names) else None
+
+    def _write_count(self, names: Sequence[str]) -> tuple[str, ...]:
+        count = f"[|{count_whole(names)}]"
+        return (count,) if count in self.counts else ()
 
     def _read_spelling(self, fence: str, ids: Sequence[int]) -> str:
         surface = super()._read_spelling(fence, ids)
@@ -141,7 +164,7 @@ class Scheme(digits.Scheme):
     def _list_marks(self) -> tuple[str, ...]:
         headers = self._list_headers("#") + (self._list_headers("=") if self.values else [])
         _, full, short, short_parts = self.limbs
-        return (*full, *short, *short_parts, *headers, OPEN, CLOSE)
+        return (*full, *short, *short_parts, *headers, *self.counts, OPEN, CLOSE)
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         names = write_limbs(number.surface, self.parts, self.limbs.size)
@@ -153,6 +176,7 @@ class Scheme(digits.Scheme):
             return
         header, *limbs = names
         is_given = self.values and self._is_prompt(row)
+        row.add([self.vocab.mark(count) for count in self._write_count(names)])
         row.add([self.vocab.mark(header.replace("#", "=") if is_given else header)], len(row.numbers) - 1)
         if not is_given:
             row.numeral_index[-1] = -1
@@ -162,16 +186,36 @@ class Scheme(digits.Scheme):
         edges, given_marks = self._text_edges()
         edges += self._fence_edges()
         begins = [edge for edge in edges if edge.state == "text"]
-        for kind in ("#", *("=" * self.values)):
-            begins += [
-                Edge("text", [self.vocab.mark(name)], "limbs " + begin_state(name), given=kind == "=")
-                for name in self._list_headers(kind)
-            ]
         moves, complete = make_moves(self.parts, self.limbs)
-        ends = ["text", *(f"limbs {state}" for state in complete)]
-        edges = [edge for edge in edges if edge.state != "text"] + self._limb_edges(moves, "limbs ")
+        kinds = ["#", "="] if self.values else ["#"]
+        numbers, complete = self._number_edges("text", "limbs ", moves, complete, kinds)
+        begins += [edge for edge in numbers if edge.state == "text"]
+        ends = ["text", *complete]
+        edges = [edge for edge in [*edges, *numbers] if edge.state != "text"]
         edges += [edge._replace(state=state) for state in ends for edge in begins]
         return self._tables(edges, (*ends, "end"), given=given_marks)
+
+    def _number_edges(
+        self, state: str, prefix: str, moves: Moves, complete: Sequence[str], kinds: Sequence[str] = "#"
+    ) -> tuple[list[Edge], list[str]]:
+        """(edges from a state over a count, a header and limbs, states in which the number may end), by the moves of
+        limbs; headers that no number begins with are left out."""
+        begins = {"": ""}  # count → what its states end with
+        if self.counts:
+            moves, complete = count_down(moves, complete, len(self.counts) - 1)
+            begins = {"": f", over {len(self.counts) - 1}", **{c: f", {c[2:-1]} left" for c in self.counts}}
+        edges = self._limb_edges(moves, prefix)
+        for count, suffix in begins.items():
+            counted = f"{prefix}{count}" if count else state
+            headers = [
+                Edge(counted, [self.vocab.mark(name)], prefix + to, given=kind == "=")
+                for kind in kinds
+                for name in self._list_headers(kind)
+                if (to := begin_state(name) + suffix) in moves
+            ]
+            edges += [Edge(state, [self.vocab.mark(count)], counted)] if count and headers else []
+            edges += headers
+        return edges, [prefix + name for name in complete]
 
     def _limb_edges(self, moves: Moves, prefix: str) -> list[Edge]:
         return [
@@ -183,13 +227,11 @@ class Scheme(digits.Scheme):
     def _answer_edges(self) -> list[Edge]:
         """A blank and a number without a plus, a comma and zeros at its beginning."""
         end = [self.vocab.mark(EOS)]
-        edges = answers.path_edges(answers.START, self._spell(" "), "answer's header")
+        begin = "answer's header"
+        edges = answers.path_edges(answers.START, self._spell(" "), begin)
         moves, complete = make_answer_moves(self.parts, self.limbs)
-        for name in self._list_headers("#"):
-            if "+" not in name and "," not in name:
-                edges.append(Edge("answer's header", [self.vocab.mark(name)], "answer's " + begin_state(name)))
-        edges += self._limb_edges(moves, "answer's ")
-        return edges + [Edge(f"answer's {state}", end, "end") for state in complete]
+        numbers, complete = self._number_edges(begin, "answer's ", moves, complete)
+        return [*edges, *numbers, *(Edge(state, end, "end") for state in complete)]
 
 
 def write_limbs(surface: str, parts: int, size: int = 3) -> tuple[str, ...] | None:
@@ -208,9 +250,16 @@ def write_limbs(surface: str, parts: int, size: int = 3) -> tuple[str, ...] | No
     return (header, *limbs, *(f"[:{group}]" for group in before))
 
 
+def count_whole(names: Sequence[str]) -> int:
+    """How many limbs of `write_limbs` stand before the point."""
+    match = _HEADER.fullmatch(names[0])
+    assert match is not None
+    return len(names) - 1 - int(match[3] or 0)
+
+
 def read_limbs(names: Sequence[str], size: int = 3) -> str | None:
     """The surface of a header and its limbs; None if they are not one number."""
-    match = _HEADER.fullmatch(names[0])
+    match = _HEADER.fullmatch(names[0]) if names else None
     if match is None:
         return None
     sign, count, is_grouped = match[2], int(match[3] or 0), bool(match[4])
@@ -266,6 +315,31 @@ def make_answer_moves(parts: int, limbs: Limbs) -> tuple[Moves, list[str]]:
     }  # fmt: skip
     _add_parts(moves, parts, limbs, "whole", "whole first")
     return _drop_empty(moves), ["zero", "top", "last"]
+
+
+def count_down(moves: Moves, complete: Sequence[str], counted: int) -> tuple[Moves, list[str]]:
+    """(the automaton with a count of the limbs before the point, states in which a number may end).
+
+    From "s, k left" exactly k of them follow, k at most `counted`; from "s, over k" more than k, and then any number.
+    """
+    product: dict[str, dict[tuple[str, ...], str]] = {state: dict(row) for state, row in moves.items()}
+    for count, (state, row) in itertools.product(range(counted + 1), moves.items()):
+        is_behind = state.startswith(("parts", "rest"))
+        if is_behind or count:
+            product[f"{state}, {count} left"] = {n: f"{to}, {count - (not is_behind)} left" for n, to in row.items()}
+        rest = f", over {count - (not is_behind)}" if is_behind or count else ""
+        product[f"{state}, over {count}"] = {names: to + rest for names, to in row.items()}
+    return _drop_dead(product, [*complete, *(f"{state}, 0 left" for state in complete)])
+
+
+def _drop_dead(moves: Moves, complete: Sequence[str]) -> tuple[Moves, list[str]]:
+    """The moves from which a number can still end, and its ends."""
+    alive, found = set(complete), True
+    while found:
+        found = {s for s, row in moves.items() if s not in alive and alive.intersection(row.values())}
+        alive |= found
+    rows = {s: {names: to for names, to in row.items() if to in alive} for s, row in moves.items() if s in alive}
+    return rows, list(complete)
 
 
 def _add_parts(moves: dict[str, dict[tuple[str, ...], str]], parts: int, limbs: Limbs, kind: str, first: str) -> None:
