@@ -7,8 +7,8 @@
 
 Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of configs/numgpt.py; limb=1|3 (digits of
 a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
-tells its size and first digits); count=off|on (whether a number of up to five digits before the point, or limbs, says
-first how many they are: one more position); align=on|off (whether attention knows how many places two digits are apart).
+tells its size and first digits); count=off|on (whether a number of up to five limbs before the point says first how
+many they are: one more position); align=on|off (whether attention knows how many places two digits are apart).
 """
 
 from __future__ import annotations
