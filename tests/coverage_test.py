@@ -10,6 +10,7 @@ import pytest
 
 from numjax.bundled.experiments import pictures
 from numjax.bundled.experiments.intervals import coverage
+from numjax.bundled.experiments.runs import RunCell
 from numjax.evals.generate import Generation
 
 
@@ -39,6 +40,21 @@ def test_an_answer_is_covered_where_it_lies_between_the_ends():
     assert result["covered"] == pytest.approx(expected) and result["covered"][0] == pytest.approx(1 / 3)
     assert result["exact"] == pytest.approx(1 / 3) and result["probability"] == 0.75 and result["count"] == 3
     assert coverage.measure(make_model({"a": 0}, None), problems[:1])["probability"] is None
+
+
+def test_a_run_that_is_not_here_is_taken_from_a_known_table(tmp_path):
+    """Its model cannot be asked again; entries of other seeds and scales stay out."""
+    known = make_content({"fone": [0.5] * len(coverage.SHARES), "digits": [0.25] * len(coverage.SHARES)})
+    other = {**known, "scale": "smoke", "coverage": [{**e, "exact": 0.125} for e in known["coverage"]]}
+    paths = tmp_path / "coverage.json", tmp_path / "other.json"
+    for path, content in zip(paths, ({**known, "scale": "laptop"}, other), strict=True):
+        path.write_text(json.dumps(content))
+    options = SimpleNamespace(known=",".join(map(str, paths)), scale="laptop", out=tmp_path / "out")
+    cells = [RunCell("add", system, coverage.make_config("laptop", system)) for system in ("fone", "digits")]
+    done = SimpleNamespace(diverged=False)
+    results = {("add", "fone"): {0: done, 1: done}, ("add", "digits"): {0: SimpleNamespace(diverged=True)}}
+    entries = coverage.measure_runs(cells, results, options)
+    assert entries == [entry for entry in known["coverage"] if entry["system"] == "fone"] and len(entries) == 2
 
 
 def make_content(covered: dict[str, list[float]]):

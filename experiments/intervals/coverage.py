@@ -11,6 +11,8 @@ of training, and longer ones.
 from __future__ import annotations
 
 import argparse
+import json
+import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -103,12 +105,17 @@ def load_problems(config: Any) -> dict[str, list[dict[str, Any]]]:
 def measure_runs(
     cells: Sequence[RunCell], results: runs.Results, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """An entry for each system, seed and stream."""
+    """An entry for each system, seed and stream; those of a run that is not here come from a table of --known."""
+    tables_known = [json.loads(pathlib.Path(name).read_text()) for name in options.known.split(",") if name]
+    known = [entry for own in tables_known if own["scale"] == options.scale for entry in own["coverage"]]
     entries = []
     for cell in cells:
         problems = load_problems(cell.config)
         for seed, result in results[cell.task, cell.system].items():
             if result.diverged:
+                continue
+            if not runs.workdir(cell, seed, options.out).exists():
+                entries += [entry for entry in known if (entry["system"], entry["seed"]) == (cell.system, seed)]
                 continue
             model = numjax.load(runs.workdir(cell, seed, options.out))
             for stream, records in problems.items():
