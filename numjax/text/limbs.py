@@ -327,7 +327,7 @@ def count_down(moves: Moves, complete: Sequence[str], counted: int) -> tuple[Mov
         is_behind = state.startswith(("parts", "rest"))
         if is_behind or count:
             product[f"{state}, {count} left"] = {n: f"{to}, {count - (not is_behind)} left" for n, to in row.items()}
-        rest = f", over {count - (not is_behind)}" if is_behind or count else ""
+        rest = f", over {count - (not is_behind)}" if count else ""  # behind the point all are still to come
         product[f"{state}, over {count}"] = {names: to + rest for names, to in row.items()}
     return _drop_dead(product, [*complete, *(f"{state}, 0 left" for state in complete)])
 
