@@ -154,6 +154,8 @@ ROWS = {
     "anchor_unaligned": _anchored(aligned=False, size=1, parts=12),
     # A number of up to five digits before the point says first how many they are.
     "anchor_counted": _anchored(sized=False, size=1, parts=12, counted=5),
+    # Each digit's vector tells the three digits before it.
+    "anchor_ngram": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram")},
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -113,14 +113,14 @@ def test_a_prompt_steps_the_automaton_for_its_producers():
         assert seen == expected
 
 
-@pytest.mark.parametrize("name", names("positions"))
-def test_a_producer_gives_the_same_values_step_by_step_and_for_a_whole_text(name, rng):
-    if not find("positions", name).provides("producers"):
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in ("positions", "embed") for name in names(kind)])
+def test_a_producer_gives_the_same_values_step_by_step_and_for_a_whole_text(kind, name, rng):
+    if not find(kind, name).provides("producers"):
         pytest.skip("its channels come from schemes")
     # No text has [SEP], so all numbers are written.
     marks = (("[SEP]", V), ("[#]", 1), ("[#1]", 2), ("[:007]", 4), ("[.5]", 7))
     symbols = dict(digit_symbols=((3, 0), (5, 1), (6, 2)), number_symbols=((3, 0.0), (7, 12.0)), marks=marks)
-    part = build("positions", {"name": name}, **symbols)
+    part = build(kind, {"name": name}, **(symbols | ({"dim": 4} if kind == "embed" else {})))
     for producer in part.producers():
         assert hash(producer) == hash(part.producers()[0]) or producer != part.producers()[0]
         ids = rng.integers(1, V, (5, 30)).astype(np.int32)

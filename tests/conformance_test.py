@@ -82,7 +82,9 @@ class Embedding:
             self.is_used = self.rows.valid
         else:
             ids = np.resize(rng.permutation(drawn.SIZE), tokens.ids.shape).astype(np.int32)  # all of them
-            self.rows = add_tree_positions(tokens._replace(ids=ids), rng)
+            rows = add_tree_positions(tokens._replace(ids=ids), rng)
+            produced = {p.channel.name: np.stack([p.compute(row) for row in ids]) for p in self.module.producers()}
+            self.rows = rows._replace(channels={**rows.channels, **produced})
             self.shape = tokens.ids.shape
             self.is_used = tokens.segment_ids > 0
         # An embedding that reads surfaces is compared with its own spelling of the digits.

@@ -119,3 +119,12 @@ def uniform(*words: Any) -> np.ndarray:
             state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             state = state ^ (state >> np.uint64(31))
     return (state >> np.uint64(11)) * 2.0**-53
+
+
+def spread(hidden: np.ndarray, position: np.ndarray, reach: int) -> np.ndarray:
+    """The positions hidden, bool[S], and up to `reach` behind each in its example; `position`, int32[S], is counted
+    from 0 in each example."""
+    reached = hidden.copy()
+    for distance in range(1, reach + 1):
+        reached[distance:] |= hidden[:-distance] & (position[distance:] >= distance)
+    return reached
