@@ -20,6 +20,7 @@ TASKS = (
 VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=True)
 SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
 REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
+NGRAM = {"embeds.before": dict(name="digit_ngram")}
 SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes, computed only where an answer is scored
 
 
@@ -154,8 +155,10 @@ ROWS = {
     "anchor_unaligned": _anchored(aligned=False, size=1, parts=12),
     # A number of up to five digits before the point says first how many they are.
     "anchor_counted": _anchored(sized=False, size=1, parts=12, counted=5),
-    # Each digit's vector tells the three digits before it.
-    "anchor_ngram": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram")},
+    # Each digit's vector tells the three digits before it, or five; and without the alignment.
+    "anchor_ngram": _anchored(sized=False, size=1, parts=12) | NGRAM,
+    "anchor_ngram5": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram", before=5)},
+    "anchor_ngram_unaligned": _anchored(sized=False, aligned=False, size=1, parts=12) | NGRAM,
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -21,7 +21,8 @@ _ROWS = {
     "positions": ("coupled", "abacus"),
     "ours": (
         *("coupled_bias", "carry", "carry_save", "parallel", "limbs", "anchor", "anchor_unsized"),
-        *("anchor_unaligned", "anchor_counted", "anchor_ngram", "residues"),
+        *("anchor_unaligned", "anchor_counted", "anchor_ngram", "anchor_ngram5", "anchor_ngram_unaligned"),
+        "residues",
     ),
     ADDED: (),  # a stranger's own rows
     BASELINES: rows.BASELINES,
