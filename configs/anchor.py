@@ -1,4 +1,5 @@
-"""Anchor, our own: numbers in running text as a header and digits, the lowest first, aligned at the decimal point.
+"""Anchor, our own: numbers in text as a header and digits, the lowest first, aligned at the decimal point; each digit
+knows those before it.
 
     numjax train --config=anchor:task=text --config.task.path=FOLDER --workdir=…   # any text
     numjax train --config=anchor:task=mme --workdir=runs/anchor-mme                # NumGPT's tasks
@@ -8,7 +9,8 @@
 Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of configs/numgpt.py; limb=1|3 (digits of
 a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
 tells its size and first digits); count=off|on (whether a number of up to five limbs before the point says first how
-many they are: one more position); align=on|off (whether attention knows how many places two digits are apart).
+many they are: one more position); align=on|off (whether attention knows how many places two digits are apart);
+ngram=on|off (whether the vector of a digit tells the three digits before it; never with limb=3).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ LEADING = dict(name="leading", fusion="concat+linear")
 ANCHOR = {
     "scheme": LIMBS
     | dict(rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True)),
-    "embeds": dict(token=dict(name="limbs")),
+    "embeds": dict(token=dict(name="limbs"), before=dict(name="digit_ngram")),
     # A written header, and each digit behind it, has the place of the digit that comes next.
     "positions": dict(sequence=dict(name="learned"), place=ALIGNED | dict(ahead=True)),
     "heads": dict(next=dict(name="token", tied=True)),
@@ -43,7 +45,7 @@ def _add_headers(task: Change) -> Change:
 PARTS = {
     "limb": {
         "1": {"needs": "scheme:limbs"},
-        "3": {"needs": "scheme:limbs", "scheme": dict(size=3, parts=4)},
+        "3": {"needs": "scheme:limbs", "scheme": dict(size=3, parts=4), "embeds.before": None},
     },
     "size": {
         "on": {"needs": "embeds.numeral"},
@@ -54,6 +56,7 @@ PARTS = {
         "on": {"needs": "scheme:limbs", "scheme": dict(counted=5)},
     },
     "align": {"on": {"needs": "positions.place"}, "off": {"needs": "positions.place", "positions.place": None}},
+    "ngram": {"on": {"needs": "embeds.before"}, "off": {"needs": "embeds.before", "embeds.before": None}},
 }
 
 get_config = Recipe(

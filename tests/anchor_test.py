@@ -16,7 +16,7 @@ from tests import pairs_run
 from tests.pairs import TEXT
 
 FOLDER = TEXT.partition("path=")[2]
-OPTIONS = ((), ("limb=3",), ("align=off",), ("size=off",), ("count=on",))
+OPTIONS = ((), ("limb=3",), ("align=off",), ("size=off",), ("count=on",), ("ngram=off",))
 
 
 def make_config(argument: str):

@@ -21,7 +21,7 @@ TASKS = {"mme": "MME", "gnc": "GNC"}
 OURS = {
     "anchor": ("", "anchor"),
     "anchor_unsized": ("size=off", "without the size in headers"),
-    "anchor_counted": ("size=off,count=on", "a count of digits instead of the size"),
+    "anchor_single": ("ngram=off", "without the digits before a digit"),
     "anchor_unaligned": ("align=off", "without the alignment"),
     "anchor_limbs": ("limb=3", "three digits a position"),
 }
