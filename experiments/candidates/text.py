@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
     ]
     parts = {"": (tables.compare(results, rows, columns, REFERENCE), columns)}
     title = "Numbers in questions with words: anchor and its parts"
-    trials = {"trials": settings.PILOT} if options.scale != "smoke" else {}
+    trials = {"trials": dict.fromkeys(labels.values(), 0) | settings.PILOT} if options.scale != "smoke" else {}
     text = report.publish("text", title, remarks, parts, results, options, OURS[REFERENCE][1], trials)
     report.print_report(text, options, "text.md", "text.json")
 
