@@ -150,6 +150,7 @@ def test_a_batch_hides_the_tokens_that_its_targets_mask(rows):
 
 
 COPY_CHANNEL = Channel("copy", fill=-7, of_ids=True)
+NEAR_CHANNEL = Channel("near", fill=-7, of_ids=True, reach=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +166,7 @@ class CopyProducer(protocols.Producer):
 def test_a_channel_computed_from_ids_is_hidden_with_them():
     rng = np.random.default_rng(0)
     records = [{"id": r["id"], "text": r["text"], "table": TABLE} for r in encoded.make_records(rng, 11)]
-    producers = CopyProducer(), CopyProducer(Channel("plain", fill=-7))
+    producers = CopyProducer(), CopyProducer(Channel("plain", fill=-7)), CopyProducer(NEAR_CHANNEL)
     arguments: Any = table_text.Task(), scheme(), records, config().data, "train"
     batch: Any = make_loader(features.encode(*arguments, producers=producers)).batch(0)[0]
     is_changed = (batch.inputs.ids != batch.targets.ids) & (batch.inputs.segment_ids > 0)
@@ -178,6 +179,11 @@ def test_a_channel_computed_from_ids_is_hidden_with_them():
     is_visible = is_used & (copy_values != -7)
     np.testing.assert_array_equal(copy_values[is_visible], batch.targets.ids[is_visible] + 1)
     assert is_visible.sum() > is_changed.sum()
+    # What depends on the id before is hidden with it, and not across the beginning of an example.
+    is_hidden = copy_values == -7
+    is_reached = np.roll(is_hidden, 1, axis=-1) & (np.asarray(batch.inputs.positions) > 0)
+    np.testing.assert_array_equal(batch.inputs.channels["near"] == -7, is_hidden | (is_reached & is_used))
+    assert (is_reached & is_used & ~is_hidden).any()
 
 
 def test_masks_depend_only_on_seed_epoch_and_example(rows):
