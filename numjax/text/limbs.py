@@ -163,9 +163,10 @@ class Scheme(digits.Scheme):
         surface = read_limbs(names, self.limbs.size)
         if surface is None:
             return None
-        name = before[:1] if self._has_name(names) else ()
-        is_name = all(map(_NAME.fullmatch, name)) and len(name) + len(self._write_count(names)) == len(before)
-        return surface if is_name and tuple(before[len(name) :]) == self._write_count(names) else None
+        rest = list(before)
+        if self._has_name(names) and not (rest and _NAME.fullmatch(rest.pop(0))):
+            return None
+        return surface if tuple(rest) == self._write_count(names) else None
 
     def _write_count(self, names: Sequence[str]) -> tuple[str, ...]:
         count = f"[|{count_whole(names)}]"
