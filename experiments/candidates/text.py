@@ -1,22 +1,26 @@
-"""Anchor in text: questions with words and numbers, of NumGPT's tasks, and what each of its parts is worth there.
+"""Anchor in text: questions with words and numbers, of NumGPT's and LUNA's tasks, and what its parts are worth there.
 
 python -m experiments.candidates.text                          # laptop: a first look, 3,000 statements
-python -m experiments.candidates.text --scale=overnight        # all records: 42 runs, ten hours on 2 cores
+python -m experiments.candidates.text --scale=overnight        # all records: ten hours on 2 cores without TAT-QA
 python -m experiments.candidates.text --only=mme,gnc/anchor    # some of them
+python -m experiments.candidates.text --only=tatqa --tatqa=FOLDER   # TAT-QA's files, else generated questions
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments import command, overnight, report, runs, tables
+from numjax.bundled.experiments.luna import table3
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import TableColumn, TableRow
 
 OUT = "runs/candidates-text-{scale}"
-TASKS = {"mme": "MME", "gnc": "GNC"}
+TASKS = {"mme": "MME", "gnc": "GNC", "tatqa": "TAT-QA"}
+METRICS = {"tatqa": "em"}  # else the accuracy
 # System → its arguments of configs/anchor.py and its label.
 OURS = {
     "anchor": ("", "anchor"),
@@ -26,13 +30,29 @@ OURS = {
     "anchor_limbs": ("limb=3", "three digits a position"),
 }
 THEIRS = ("digits", "numgpt")  # systems of configs/numgpt.py
+LUNA = ("no_pretraining", "baseline")  # rows of LUNA's Table 3, beside anchor on TAT-QA
 REFERENCE = "anchor"
 
 
-def make_cell(scale: str, task: str, system: str) -> RunCell:
-    """A system on a task, with the problems, sizes and settings of NumGPT's Table 1."""
+def list_systems() -> dict[str, str]:
+    """System → its label in the table."""
+    labels = {name: label for name, (_, label) in OURS.items()} | {s: settings.SYSTEMS[s] for s in THEIRS}
+    return labels | {s: f"LUNA, {table3.CHOICES[s].label}" for s in LUNA}
+
+
+def has_cell(task: str, system: str) -> bool:
+    """Whether the table has the system on the task."""
+    return system in ((REFERENCE, *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
+
+
+def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
+    """A system on a task, with the problems, sizes and settings of NumGPT's Table 1, or of LUNA's Table 3."""
     from numjax.bundled.configs import anchor
 
+    scale = options.scale
+    if task == "tatqa":
+        choice = table3.CHOICES[system] if system in LUNA else table3.CHOICES["baseline"]._replace(numtok="anchor")
+        return RunCell(task, system, table3.make_config(options, choice, task, "bert"))
     theirs = settings.make_config(scale, task, system if system in THEIRS else "numgpt")
     if system in THEIRS:
         return RunCell(task, system, theirs)
@@ -48,21 +68,34 @@ def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes text.{md,json}."""
     parser = command.make_parser(__doc__ or "", OUT, command.SEEDS | {"overnight": 3})
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    parser.add_argument("--tatqa", default="", help="folder of TAT-QA's files")
+    parser.set_defaults(tabfact="", roberta="", bert="")
     options = command.parse_options(parser, words)
-    labels = {name: label for name, (_, label) in OURS.items()} | {s: settings.SYSTEMS[s] for s in THEIRS}
+    if options.scale == overnight.NAME:
+        options.bert = overnight.MINILM
+    labels = list_systems()
     is_wanted = command.parse_only(options.only, TASKS, labels)
-    cells = [make_cell(options.scale, task, system) for task in TASKS for system in labels if is_wanted(task, system)]
+    cells = [
+        make_cell(options, task, system)
+        for task in TASKS
+        for system in labels
+        if is_wanted(task, system) and has_cell(task, system)
+    ]
     results = runs.run(cells, options.seeds, options.out)
     tasks = dict.fromkeys(cell.task for cell in cells)
-    columns = [TableColumn(TASKS[task], task, "accuracy") for task in tasks]
+    columns = [TableColumn(TASKS[task], task, METRICS.get(task, "accuracy")) for task in tasks]
     rows = [TableRow(label, system) for system, label in labels.items()]
     remarks = [
-        "Accuracy in percent on test, at the epoch that was best on validation; mean ± standard deviation.",
-        "All rows have the settings that were chosen on NumGPT for its Table 1; nothing was tried for the others.",
+        "In percent on test, at the epoch that was best on validation: accuracy, and on TAT-QA exact match; mean ± "
+        "standard deviation.",
+        "All rows have the settings that were chosen on NumGPT for its Table 1, and on TAT-QA those of LUNA's Table "
+        "3; nothing was tried for the others.",
     ]
     parts = {"": (tables.compare(results, rows, columns, REFERENCE), columns)}
     title = "Numbers in questions with words: anchor and its parts"
-    trials = {"trials": dict.fromkeys(labels.values(), 0) | settings.PILOT} if options.scale != "smoke" else {}
+    tried = {labels[system]: count for system, count in table3.TRIALS.items() if system in labels}
+    tried = dict.fromkeys(labels.values(), 0) | settings.PILOT | tried
+    trials = {"trials": tried} if options.scale != "smoke" else {}
     text = report.publish("text", title, remarks, parts, results, options, OURS[REFERENCE][1], trials)
     report.print_report(text, options, "text.md", "text.json")
 
