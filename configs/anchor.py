@@ -1,5 +1,5 @@
 """Anchor, our own: numbers in text as a header and digits, the lowest first, aligned at the decimal point; each digit
-knows those before it, and an answer that repeats a given number is a pointer to it.
+knows those before it, and where numbers are written a number that repeats another has its name.
 
     numjax train --config=anchor:task=text --config.task.path=FOLDER --workdir=…   # any text
     numjax train --config=anchor:task=mme --workdir=runs/anchor-mme                # NumGPT's tasks
@@ -10,9 +10,9 @@ Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of 
 a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
 tells its size and first digits); count=off|on (whether a number of up to five limbs before the point says first how
 many they are: one more position); align=on|off (whether attention knows how many places two digits are apart);
-ngram=on|off (whether the vector of a digit tells the three digits before it; never with limb=3); pointers=on|off
-(whether an answer that repeats a given number is a pointer to it: one position instead of its digits; by default on
-where numbers are written behind a mark).
+ngram=on|off (whether the vector of a digit tells the three digits before it; never with limb=3); names=on|off
+(whether a number of two limbs or more says first which number of the text it repeats: one more position; on by
+default where numbers are written, so that they are copied and chosen by name).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ READ: Change = {
     "embeds.numeral": LEADING,
 }
 WRITTEN = ("text", "generation", "problems")  # tasks that write numbers in running text, where all headers are alike
-POINTING: Change = {"scheme": dict(pointers=8)}
+NAMED: Change = {"scheme": dict(names=8), "embeds.name": dict(name="number_name")}
 
 
 def _add(task: Change, change: Change) -> Change:
@@ -59,9 +59,9 @@ PARTS = {
         "on": {"needs": "scheme:limbs", "scheme": dict(counted=5)},
     },
     "align": {"on": {"needs": "positions.place"}, "off": {"needs": "positions.place", "positions.place": None}},
-    "pointers": {
-        "on": {"needs": "scheme:limbs", **POINTING},
-        "off": {"needs": "scheme:limbs", "scheme": dict(pointers=0)},
+    "names": {
+        "on": {"needs": "scheme:limbs", **NAMED},
+        "off": {"needs": "embeds.name", "embeds.name": None, "scheme": dict(names=0)},
     },
     "ngram": {"on": {"needs": "embeds.before"}, "off": {"needs": "embeds.before", "embeds.before": None}},
 }
@@ -69,7 +69,7 @@ PARTS = {
 get_config = Recipe(
     system=ANCHOR,
     task="mme",
-    tasks={name: _add(task, POINTING if name in WRITTEN else READ) for name, task in numgpt.TASKS.items()},
+    tasks={name: _add(task, NAMED if name in WRITTEN else READ) for name, task in numgpt.TASKS.items()},
     parts=PARTS,
     scale="laptop",
     scales=numgpt.SCALES,

@@ -21,6 +21,7 @@ VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=Tru
 SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
 REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
 NGRAM = {"embeds.before": dict(name="digit_ngram")}
+NAMED = {"embeds.name": dict(name="number_name")}
 SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes, computed only where an answer is scored
 
 
@@ -159,8 +160,8 @@ ROWS = {
     "anchor_ngram": _anchored(sized=False, size=1, parts=12) | NGRAM,
     "anchor_ngram5": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram", before=5)},
     "anchor_ngram_unaligned": _anchored(sized=False, aligned=False, size=1, parts=12) | NGRAM,
-    # An answer that repeats a given number is a pointer to it.
-    "anchor_pointers": _anchored(sized=False, size=1, parts=12, pointers=8) | NGRAM,
+    # A number that repeats another has its name.
+    "anchor_named": _anchored(sized=False, size=1, parts=12, names=8) | NGRAM | NAMED,
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -122,7 +122,7 @@ def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
     for options in (
         *(dict(values=True), dict(), dict(values=True, parts=1), dict(size=1), dict(size=1, parts=12)),
         *(dict(counted=2), dict(size=1, parts=12, counted=5), dict(size=1, values=True, counted=20)),
-        *(dict(pointers=3), dict(size=1, parts=12, pointers=200), dict(size=1, values=True, counted=3, pointers=8)),
+        *(dict(names=1), dict(size=1, parts=12, names=8), dict(size=1, values=True, counted=3, names=3)),
     ):
         scheme = make_scheme(vocabulary, **options)
         surfaces = [draw_surface(rng) for _ in range(200)]
@@ -134,7 +134,7 @@ def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
             size = scheme.limbs.size
             names = limbs.write_limbs(surface, scheme.parts, size)
             # One more limb on each side of the point at most.
-            n_most = sum(c.isdigit() for c in surface) / size + (3 if size > 1 else 1)
+            n_most = sum(c.isdigit() for c in surface) / size + (3 if size > 1 else 1)  # without a name or a count
             assert names is None or len(names) <= n_most
 
 
@@ -160,62 +160,57 @@ def test_a_short_number_says_first_how_many_limbs_it_has_before_the_point(vocabu
     assert not [mark for mark in make_scheme(vocabulary, size=1).vocab.marks if mark.startswith("[|")]
 
 
-def read_numbers(text: str) -> tuple:
-    """A document of numbers and marks from their names, apart by blanks."""
-    return tuple(Mark(part) if part[0] == "[" else Number(part, Decimal(part)) for part in text.split())
+def list_names(scheme, document, source=None) -> list[str]:
+    row = scheme.encode(document, source=source)
+    return [scheme.vocab.mark_name(token) or "" for token in row.ids.tolist()]
 
 
-def list_names(scheme, text: str) -> str:
-    ids = scheme.encode(read_numbers(text)).ids.tolist()
-    return " ".join(scheme.vocab.mark_name(token) or "" for token in ids)
-
-
-def test_an_answer_that_repeats_a_number_points_to_it(vocabulary):
-    scheme = make_scheme(vocabulary, size=1, parts=2, pointers=3, counted=1)
-    given = "[#] [:2] [:1] [|1] [#] [:7] [#] [:2] [:1] [|1] [#1] [:5] [:4]"
-    # The fourth number has none, nor has one of one limb; a longer one is new, and 1.234 has no limbs.
-    assert list_names(scheme, "12 7 12 4.5 [SEP] 12 4.5 7 123") == (
-        f"{given} [SEP] [>1] [|1] [#1] [:5] [:4] [|1] [#] [:7] [#] [:3] [:2] [:1]"
+def test_a_number_that_repeats_another_has_its_name(vocabulary):
+    scheme = make_scheme(vocabulary, size=1, parts=12, names=2, counted=1)
+    numbers = {text: Number(text, Decimal(text)) for text in ("12", "7", ".5", "7.0", "123")}
+    names = list_names(scheme, tuple(numbers[text] for text in ("12", "7", "7.0", "12", "7", "123", "7.0", "12")))
+    assert " ".join(names) == (
+        "[@1] [#] [:2] [:1] [|1] [#] [:7] [@2] [|1] [#1] [:0] [:7] [@1] [#] [:2] [:1] [|1] [#] [:7] "
+        # The first name is taken again, and 12 is new.
+        "[@1] [#] [:3] [:2] [:1] [@2] [|1] [#1] [:0] [:7] [@2] [#] [:2] [:1]"
     )
-    assert list_names(scheme, "12 34 12") == "[#] [:2] [:1] [#] [:4] [:3] [#] [:2] [:1]", "no answer, no pointer"
-    spelled = scheme.encode(read_numbers("1.234 56 [SEP] 56 1.234"))
-    assert [m for m in map(scheme.vocab.mark_name, spelled.ids.tolist()) if m and m[1] in "F>/"] == [
-        *("[F]", "[/F]", "[>1]", "[F]", "[/F]")
-    ]
-    assert not [mark for mark in make_scheme(vocabulary).vocab.marks if mark.startswith("[>")]
+    assert "[@1]" not in list_names(scheme, (numbers[".5"],)), "one limb has no name"
+    # What is written behind a source goes on with its names.
+    source = scheme.encode((numbers["123"], numbers["12"]))
+    assert list_names(scheme, (numbers["12"], numbers["7.0"]), source)[::4][:2] == ["[@2]", "[@1]"]
+    assert not [mark for mark in make_scheme(vocabulary).vocab.marks if mark.startswith("[@")]
 
 
-def test_pointers_have_their_numbers_in_a_row_and_behind_it(vocabulary, rng):
-    scheme = make_scheme(vocabulary, size=1, parts=12, pointers=4)
-    surfaces = [f"{10 + i}" for i in rng.permutation(80)[:6]] + ["7", ".25"]
-    n_pointers = 0
-    for _ in range(30):
-        given, answers = ([surfaces[i] for i in rng.integers(0, 8, 7)] for _ in range(2))
-        prompt, answer = read_numbers(" ".join([*given, "[SEP]"])), read_numbers(" ".join(answers))
-        row, n_prompt = scheme.encode((*prompt, *answer)), len(scheme.encode(prompt).ids)
-        assert scheme.automaton().run(row.ids).error is None
-        assert scheme.decode(row.ids) == (*prompt, *answer)
-        behind = scheme.after((), row.ids[:n_prompt].tolist())
-        assert behind.decode(row.ids[n_prompt:]) == answer
-        written = [scheme.vocab.mark_name(token) or "" for token in row.ids.tolist()]
-        pointed = [name for name in written if name.startswith("[>")]
-        assert pointed == [f"[>{given.index(s) + 1}]" for s in answers if s in given[:4] and s not in ("7",)]
-        n_pointers += len(pointed)
-    assert n_pointers > 30
+def test_names_of_random_numbers_are_those_of_the_last_new_ones(vocabulary, rng):
+    scheme = make_scheme(vocabulary, size=3, names=3)
+    surfaces = [f"{1000 + i}" for i in rng.integers(0, 6, 60)]
+    written = [n for n in list_names(scheme, tuple(Number(s, Decimal(s)) for s in surfaces)) if n.startswith("[@")]
+    new: list[str] = []  # the numbers that took a name, the latest last
+    for surface, name in zip(surfaces, written, strict=True):
+        if surface not in new[-3:]:
+            new.append(surface)
+        index = len(new) - 1 - new[::-1].index(surface)
+        assert name == f"[@{index % 3 + 1}]"
+    assert 6 < len(new) < 60
 
 
-def test_a_pointer_to_no_number_stays_a_mark(vocabulary):
-    scheme = make_scheme(vocabulary, size=1, pointers=3)
-    ids = [scheme.vocab.mark(name) for name in "[#] [:2] [:1] [SEP] [>2] [>1]".split()]
-    assert scheme.decode(ids) == read_numbers("12 [SEP] [>2] 12")
-    assert scheme.decode(ids[-1:]) == (Mark("[>1]"),), "the row before is not known"
-    answering = scheme.answering("number")
-    answer = [*scheme._spell(" "), scheme.vocab.mark("[>1]"), scheme.vocab.mark("[EOS]")]
-    grammar = answering.grammar()
-    state = int(grammar.answer)
-    for token in answer:
-        state = int(grammar.next_state[state][grammar.class_of[token]])
-        assert state >= 0, "an answer may be a pointer"
+def test_the_digits_behind_a_name_are_the_number(vocabulary):
+    scheme = make_scheme(vocabulary, size=1, names=2, counted=2)
+
+    def read(text):
+        ids = [scheme.vocab.mark(name) for name in text.split()]
+        return scheme.decode(ids), scheme.automaton().run(ids).error
+
+    for text in ("[@1] [|2] [#] [:2] [:4]", "[@2] [|2] [#] [:2] [:4]"):
+        assert read(text) == ((Number("42", Decimal(42)),), None)
+    for wrong in (
+        *("[@1]", "[@1] [@2]", "[|2] [@1] [#] [:2] [:4]", "[@1] [:2]", "[@1] [#] [:2] [:4]", "[@1] [|2]"),
+        "[|2] [#] [:2] [:4]",
+    ):
+        document, error = read(wrong)
+        assert document == tuple(map(Mark, wrong.split())) and error, wrong
+    document, error = read("[@1] [|1] [#] [:2]")
+    assert document == (Mark("[@1]"), Number("2", Decimal(2))) and error, "one limb has no name"
 
 
 @pytest.mark.parametrize("size", limbs.SIZES)

@@ -44,7 +44,7 @@ class RowBuilder(NamedTuple):
     numeral_index: list[int]
     numbers: list[Number]
     starts: list[int]
-    memory: list[str]  # what a scheme keeps of the row so far
+    memory: dict[str, str]  # what a scheme keeps of the row so far
     offsets: list[np.ndarray] | None = None  # of the ids added since the last mark, from there; None: not requested
     source: tuple[Number, ...] = ()  # the numbers of the encoder's input
 
@@ -132,7 +132,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
           DataError: the document is outside the scheme's grammar, or a number is not finite.
           UsageError: the vocabulary lacks one of its marks; or a segment's characters are unknown.
         """
-        row = RowBuilder([], [], [], [], [], [] if offsets else None, () if source is None else source.numbers)
+        row = RowBuilder([], [], [], [], {}, [] if offsets else None, () if source is None else source.numbers)
         run: list[Segment] = []
         covered: list[np.ndarray] = []
         offset = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
@@ -29,7 +28,9 @@ _PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
 _THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
 _COUNT = re.compile(r"\[\|[0-9]+\]")
-_POINTER = re.compile(r"\[>([0-9]+)\]")
+_NAME = re.compile(r"\[@[0-9]+\]")
+
+ONE, MORE = ", one limb", ", more limbs"  # what the first states of such numbers end with
 
 Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
 
@@ -67,10 +68,12 @@ class Scheme(digits.Scheme):
     chosen by its length before its lowest digit is written (as NumeroLogic's, arXiv 2404.00459), and no number is too
     long for the marks there are. The grammar keeps to the count: exactly so many limbs, or more than `counted`.
 
-    With `pointers` an answer that repeats a number of at least two limbs is a pointer to it: behind "12, 345, 12" and
-    the mark `until`, 345 is [>2] and 12 is [>1], the first of equal ones. So a model chooses, sorts and copies given
-    numbers by one position each, and no digit of them is written wrong. Numbers without limbs are not counted and
-    have no pointers. A pointer to no number stays a mark.
+    With `names` a number of at least two limbs begins with a name, and one that repeats another has its name: with
+    size 1, "12, 34, 12" is [@1] [#] [:2] [:1], [@2] [#] [:4] [:3], [@1] [#] [:2] [:1]. So a model that copies or
+    chooses a number says which one before its first digit. Each new number takes the next name; behind the last name
+    the first one is taken again, and belongs to the new number from there. A name that the model writes before other
+    digits changes nothing: the digits are the number. But the grammar keeps to one limb without a name, and to more
+    behind one.
 
     A number in another form, such as 1e5 or (12), or with more limbs behind the point than `parts`, is spelled
     between [F] and [/F]. So every surface is restored exactly.
@@ -88,7 +91,7 @@ class Scheme(digits.Scheme):
         values: bool = False,
         until: str = "[SEP]",
         counted: int = 0,
-        pointers: int = 0,
+        names: int = 0,
     ):
         """
         Args:
@@ -100,22 +103,21 @@ class Scheme(digits.Scheme):
           until: with `values`, the numbers before this mark are given.
           counted: numbers of at most so many limbs before the point say how many they are; 0 for none. Longer numbers
             than those of training can only be written if these have some without a count.
-          pointers: how many of the first numbers of a row may have pointers; 0 for none.
+          names: how many names there are; 0 for none.
 
         Raises:
-          UsageError: `size` is neither, `parts` are more than 27 decimals, or `counted` or `pointers` is negative.
+          UsageError: `size` is neither, `parts` are more than 27 decimals, or `counted` or `names` is negative.
         """
         if size not in SIZES:
             raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
         if not 0 <= parts <= MOST_DECIMALS // size:
             raise UsageError(f"limbs: parts must be from 0 to {MOST_DECIMALS // size} with size={size}, not {parts}")
-        for option, count in (("counted", counted), ("pointers", pointers)):
+        for option, count in (("counted", counted), ("names", names)):
             if count < 0:
                 raise UsageError(f"limbs: {option} must be at least 0, not {count}")
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
-        self.pointers = tuple(f"[>{index}]" for index in range(1, pointers + 1))
-        self.given: tuple[str, ...] = ()  # numbers before what is decoded, for pointers to them
+        self.names = tuple(f"[@{name}]" for name in range(1, names + 1))
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
         self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
         if values:
@@ -133,52 +135,38 @@ class Scheme(digits.Scheme):
         """Empty: a digit is no token of its own."""
         return {}
 
-    def after(self, numbers: Sequence[Number], ids: Sequence[int] | None = None) -> Self:
-        """The scheme of what is written behind the row `ids`, whose numbers have pointers; those of a source have
-        none."""
-        del numbers
-        if not self.pointers or ids is None:
-            return self
-        self.automaton()  # both use it
-        other, known = copy.copy(self), list(self.given)
-        self._spell_numbers(ids, known)
-        other.given = tuple(known)
-        return other
-
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """The document of a row, as in `digits.Scheme`. A header without the limbs that it asks for, or with a wrong
-        count of them, stays a mark, and so do its limbs."""
-        return super().decode(self._spell_numbers(ids, list(self.given)), numbers)
-
-    def _spell_numbers(self, ids: Sequence[int], known: list[str]) -> list[int]:
-        """The ids with numbers spelled between [F] and [/F]; those with limbs are added to `known`."""
+        count of them, stays a mark, and so do its limbs and its name."""
         spelled: list[int] = []
         start, ids = 0, [int(token) for token in ids]
         names = [self.vocab.mark_name(token) or "" for token in ids]
         while start < len(ids):
-            header = start + bool(_COUNT.fullmatch(names[start]))
+            count = start + bool(_NAME.fullmatch(names[start]))
+            header = count + (count < len(ids) and bool(_COUNT.fullmatch(names[count])))
             end = header + 1
             while end < len(ids) and names[end][:2] in ("[:", "[."):
                 end += 1
             surface = self._read_number(names[start:header], names[header:end])
-            if surface is not None:
-                known.append(surface)
-            elif (pointer := _POINTER.fullmatch(names[start])) and int(pointer[1]) <= len(known):
-                surface, end = known[int(pointer[1]) - 1], start + 1
-            else:
+            if surface is None:
                 spelled.append(ids[start])
                 start += 1
                 continue
             characters = [token for character in surface for token in self._spell(character)]
             spelled += [self.vocab.mark(OPEN), *characters, self.vocab.mark(CLOSE)]
             start = end
-        return spelled
+        return super().decode(spelled, numbers)
 
-    def _read_number(self, count: Sequence[str], names: Sequence[str]) -> str | None:
-        """The surface of a header and its limbs behind the mark of their count, if there is one; None if they are not
-        a number that is written so."""
+    def _read_number(self, before: Sequence[str], names: Sequence[str]) -> str | None:
+        """The surface of a header and its limbs behind the marks of their name and count, if there are such; None if
+        they are not a number that is written so."""
         surface = read_limbs(names, self.limbs.size)
-        return surface if surface is not None and tuple(count) == self._write_count(names) else None
+        if surface is None:
+            return None
+        rest = list(before)
+        if self._has_name(names) and not (rest and _NAME.fullmatch(rest.pop(0))):
+            return None
+        return surface if tuple(rest) == self._write_count(names) else None
 
     def _write_count(self, names: Sequence[str]) -> tuple[str, ...]:
         count = f"[|{count_whole(names)}]"
@@ -196,7 +184,7 @@ class Scheme(digits.Scheme):
     def _list_marks(self) -> tuple[str, ...]:
         headers = self._list_headers("#") + (self._list_headers("=") if self.values else [])
         _, full, short, short_parts = self.limbs
-        return (*full, *short, *short_parts, *headers, *self.counts, *self.pointers, OPEN, CLOSE)
+        return (*full, *short, *short_parts, *headers, *self.counts, *self.names, OPEN, CLOSE)
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         names = write_limbs(number.surface, self.parts, self.limbs.size)
@@ -207,23 +195,30 @@ class Scheme(digits.Scheme):
             row.numeral_index[start:] = [-1] * (len(row.ids) - start)
             return
         header, *limbs = names
-        if pointer := self._point(number, row, len(limbs)):
-            row.add([self.vocab.mark(pointer)])
-            return
-        row.memory.append(number.surface)
         is_given = self.values and self._is_prompt(row)
+        row.add([self.vocab.mark(name) for name in self._name_number(number, row)])
         row.add([self.vocab.mark(count) for count in self._write_count(names)])
         row.add([self.vocab.mark(header.replace("#", "=") if is_given else header)], len(row.numbers) - 1)
         if not is_given:
             row.numeral_index[-1] = -1
         row.add([self.vocab.mark(name) for name in limbs])
 
-    def _point(self, number: Number, row: RowBuilder, n_limbs: int) -> str | None:
-        """The pointer that stands for an answer, if it has one."""
-        known = row.memory[: len(self.pointers)]
-        if n_limbs < 2 or number.surface not in known or self._is_prompt(row):
-            return None
-        return self.pointers[known.index(number.surface)]
+    def _name_number(self, number: Number, row: RowBuilder) -> tuple[str, ...]:
+        """The mark of a number's name, if it has one."""
+        if not self.names:
+            return ()
+        others = () if row.memory else row.source
+        for surface in (*(other.surface for other in others), number.surface):
+            names = write_limbs(surface, self.parts, self.limbs.size)
+            if surface in row.memory or names is None or not self._has_name(names):
+                continue
+            is_full = len(row.memory) == len(self.names)
+            row.memory[surface] = row.memory.pop(next(iter(row.memory))) if is_full else self.names[len(row.memory)]
+        name = row.memory.get(number.surface)
+        return (name,) if name else ()
+
+    def _has_name(self, names: Sequence[str]) -> bool:
+        return bool(self.names) and len(names) > 2
 
     def _make_grammar(self) -> Grammar:
         edges, given_marks = self._text_edges()
@@ -241,28 +236,32 @@ class Scheme(digits.Scheme):
     def _number_edges(
         self, state: str, prefix: str, moves: Moves, complete: Sequence[str], kinds: Sequence[str] = "#"
     ) -> tuple[list[Edge], list[str]]:
-        """(edges from a state over a pointer, or a count, a header and limbs; states in which the number may end), by
-        the moves of limbs; headers that no number begins with are left out."""
+        """(edges from a state over a name, a count, a header and limbs, states in which the number may end), by the
+        moves of limbs; headers that no number begins with are left out."""
         begins = {"": ""}  # count → what its states end with
         if self.counts:
             moves, complete = count_down(moves, complete, len(self.counts) - 1)
             begins = {"": f", over {len(self.counts) - 1}", **{c: f", {c[2:-1]} left" for c in self.counts}}
-        edges = self._limb_edges(moves, prefix)
-        for count, suffix in begins.items():
-            counted = f"{prefix}{count}" if count else state
-            headers = [
-                Edge(counted, [self.vocab.mark(name)], prefix + to, given=kind == "=")
-                for kind in kinds
-                for name in self._list_headers(kind)
-                if (to := begin_state(name) + suffix) in moves
+        headers = [(kind == "=", name) for kind in kinds for name in self._list_headers(kind)]
+        lengths = {state: ""}  # state before the header or count → what its states end with
+        name_edges: list[Edge] = []
+        if self.names:
+            firsts = {begin_state(name) + suffix for _, name in headers for suffix in begins.values()}
+            moves, complete = split_lengths(moves, complete, firsts)
+            named = f"{prefix}named"
+            lengths = {state: ONE, named: MORE}
+            name_edges = [Edge(state, [self.vocab.mark(name) for name in self.names], named)]
+        edges = self._limb_edges(moves, prefix) + name_edges
+        for (begin, length), (count, suffix) in itertools.product(lengths.items(), begins.items()):
+            counted = f"{prefix}{count}{length}" if count else begin
+            found = [
+                Edge(counted, [self.vocab.mark(name)], prefix + to, given=is_given)
+                for is_given, name in headers
+                if (to := begin_state(name) + suffix + length) in moves
             ]
-            edges += [Edge(state, [self.vocab.mark(count)], counted)] if count and headers else []
-            edges += headers
-        ends = [prefix + name for name in complete]
-        if self.pointers:
-            ends.append(f"{prefix}pointed")
-            edges.append(Edge(state, [self.vocab.mark(pointer) for pointer in self.pointers], ends[-1]))
-        return edges, ends
+            edges += [Edge(begin, [self.vocab.mark(count)], counted)] if count and found else []
+            edges += found
+        return edges, [prefix + name for name in complete]
 
     def _limb_edges(self, moves: Moves, prefix: str) -> list[Edge]:
         return [
@@ -377,6 +376,18 @@ def count_down(moves: Moves, complete: Sequence[str], counted: int) -> tuple[Mov
         rest = f", over {count - (not is_behind)}" if count else ""  # behind the point all are still to come
         product[f"{state}, over {count}"] = {names: to + rest for names, to in row.items()}
     return _drop_dead(product, [*complete, *(f"{state}, 0 left" for state in complete)])
+
+
+def split_lengths(moves: Moves, complete: Sequence[str], firsts: Iterable[str]) -> tuple[Moves, list[str]]:
+    """(the automaton with the first states once for numbers of one limb and once for longer ones, states in which a
+    number may end)."""
+    ends = set(complete)
+    split: dict[str, dict[tuple[str, ...], str]] = {state: dict(row) for state, row in moves.items()} | {"only": {}}
+    for state in moves.keys() & set(firsts):
+        split[state + ONE] = {names: "only" for names, to in moves[state].items() if to in ends}
+        split[state + MORE] = {names: f"{to}, second" for names, to in moves[state].items()}
+        split |= {f"{to}, second": dict(moves.get(to, {})) for to in moves[state].values()}
+    return _drop_dead(split, [*complete, "only"])
 
 
 def _drop_dead(moves: Moves, complete: Sequence[str]) -> tuple[Moves, list[str]]:
