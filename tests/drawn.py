@@ -125,7 +125,7 @@ CONTEXT |= {
     "marks": (
         # Limbs are digits too, so that one text has both.
         *(("[#]", 10), ("[#1]", 11), ("[:007]", 1), ("[:12]", 2), ("[.5]", 3), ("[:3]", 4), ("[.45]", 5)),
-        ("[SEP]", 19),
+        *(("[@1]", 12), ("[@2]", 13), ("[SEP]", 19)),
     ),
 }
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}

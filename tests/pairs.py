@@ -117,7 +117,8 @@ def make_config(combination: Combination) -> Any:
     words = []
     for axis, field in (("scheme", "scheme"), ("backbone", "backbone")):
         if axis in choices and choices[axis] != config[field].name:
-            words.append(f"{field}={choices[axis]}")
+            is_named = choices[axis] == "limbs" and choices.get("type") == "number_name"
+            words.append(f"{field}={choices[axis]}{':names=2' * is_named}")
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
     for axis in ("token", "numeral", "type"):
         embed_names = [name for name, kind in kinds.items() if kind == axis]

@@ -78,6 +78,7 @@ class Embed(protocols.Embed, nn.Module):
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     init_std: float = 0.02
     kind = "type"
+    made_for = "limbs"
     reads_channels = ("number_name",)
 
     def producers(self) -> tuple[Names, ...]:
