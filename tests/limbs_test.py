@@ -205,7 +205,7 @@ def test_the_digits_behind_a_name_are_the_number(vocabulary):
         assert read(text) == ((Number("42", Decimal(42)),), None)
     for wrong in (
         *("[@1]", "[@1] [@2]", "[|2] [@1] [#] [:2] [:4]", "[@1] [:2]", "[@1] [#] [:2] [:4]", "[@1] [|2]"),
-        "[|2] [#] [:2] [:4]",
+        *("[|2] [#] [:2] [:4]", "[|2] [#] [:3] [:2] [:4]"),
     ):
         document, error = read(wrong)
         assert document == tuple(map(Mark, wrong.split())) and error, wrong
