@@ -21,7 +21,7 @@ VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=Tru
 SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
 REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
 NGRAM = {"embeds.before": dict(name="digit_ngram")}
-NAMED = {"embeds.name": dict(name="number_name")}
+NAMED = {"embeds.name": anchor.NAMED["embeds.name"]}
 SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes, computed only where an answer is scored
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled.experiments import runs
-from numjax.bundled.experiments.candidates import carry, contest, limbs, residues
+from numjax.bundled.experiments.candidates import carry, contest, limbs, residues, text
 from numjax.bundled.experiments.grid import problems
 from numjax.config import fit
 from numjax.system import assemble
@@ -96,3 +96,21 @@ def test_steps_of_learning_come_from_logs_here_or_else_from_known_tables(tmp_pat
     results: Any = {("add", "digits"): {0: None, 1: None, 2: None}}
     entries = contest.list_learned_steps([cell], results, options)
     assert [(e["seed"], e["step"], e["seconds"]) for e in entries] == [(0, 5, 10.0), (1, 8, 9.0)]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "overnight"])
+def test_the_flagship_in_text_has_a_config_for_each_cell(scale):
+    bert = "minilm" if scale == "overnight" else ""
+    options = argparse.Namespace(scale=scale, bert=bert, roberta="", tatqa="", tabfact="", as_published=False)
+    found = {(task, system) for task in text.TASKS for system in text.list_systems() if text.has_cell(task, system)}
+    assert len(found) == 7 + 7 + 3
+    configs = set()
+    for task, system in sorted(found):
+        config = text.make_cell(options, task, system).config
+        fit.check(config, build("tasks", config.task))
+        configs.add(config.to_json(sort_keys=True))
+        is_ours = system in text.OURS
+        assert (config.scheme.name == "limbs") == is_ours and (config.init_from != "") == (
+            bert != "" and task == "tatqa"
+        )
+    assert len(configs) == len(found), "two cells are the same run"

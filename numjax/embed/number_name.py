@@ -37,7 +37,7 @@ class Names(protocols.Producer):
 
     @property
     def channel(self) -> Channel:
-        """The channel."""
+        """The channel. It reads marks alone, which masking never hides, so it has no reach."""
         return Channel("number_name", of_ids=True)
 
     def compute(self, ids: np.ndarray) -> np.ndarray:

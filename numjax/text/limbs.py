@@ -209,16 +209,17 @@ class Scheme(digits.Scheme):
             return ()
         others = () if row.memory else row.source
         for surface in (*(other.surface for other in others), number.surface):
-            names = write_limbs(surface, self.parts, self.limbs.size)
-            if surface in row.memory or names is None or not self._has_name(names):
+            marks = write_limbs(surface, self.parts, self.limbs.size)
+            if surface in row.memory or marks is None or not self._has_name(marks):
                 continue
             is_full = len(row.memory) == len(self.names)
             row.memory[surface] = row.memory.pop(next(iter(row.memory))) if is_full else self.names[len(row.memory)]
         name = row.memory.get(number.surface)
         return (name,) if name else ()
 
-    def _has_name(self, names: Sequence[str]) -> bool:
-        return bool(self.names) and len(names) > 2
+    def _has_name(self, marks: Sequence[str]) -> bool:
+        """Whether a number with this header and these limbs has a name."""
+        return bool(self.names) and len(marks) > 2
 
     def _make_grammar(self) -> Grammar:
         edges, given_marks = self._text_edges()
