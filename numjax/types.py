@@ -272,12 +272,14 @@ class Channel(NamedTuple):
       of_ids: it is computed from the ids: where masking hides an id, it hides the value too.
       reach: it is computed from so many ids before its own too, so masking an id hides the values of that many
         positions behind it.
+      ahead: it is computed from so many ids behind its own too.
     """
 
     name: str
     fill: int = 0
     of_ids: bool = False
     reach: int = 0
+    ahead: int = 0
 
 
 TYPES, TREE_POSITIONS, UNITS = Channel("types"), Channel("tree_positions", -1), Channel("units")

@@ -194,7 +194,7 @@ def test_parts_import_no_later_parts():
 
 # Modules beside the parts: shared base classes, and the pieces of the backbones.
 HELPER_MODULES = {
-    "text": {"base", "coded", "scaled"},
+    "text": {"base", "coded", "known", "scaled"},
     "positions": {"base"},
     "heads": {"base"},
     "objectives": {"base"},

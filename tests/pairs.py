@@ -110,6 +110,14 @@ def get_main_head(config: Any) -> str:
     return next(name for name in ("next", "label", "span", "answer", "masked") if name in config.heads)
 
 
+def _scheme_options(choices: Mapping[str, str]) -> str:
+    """What the scheme needs for other choices."""
+    if choices.get("scheme") != "limbs":
+        return ""
+    needs = {("type", "number_name"): ":names=2", ("positions", "rank_bias"): ":size=1,known=True"}
+    return "".join(options for choice, options in needs.items() if choice in choices.items())
+
+
 def make_config(combination: Combination) -> Any:
     """Makes the config of a combination, small enough to train in seconds."""
     config = _load_base(combination.base).copy_and_resolve_references().unlock()
@@ -117,8 +125,7 @@ def make_config(combination: Combination) -> Any:
     words = []
     for axis, field in (("scheme", "scheme"), ("backbone", "backbone")):
         if axis in choices and choices[axis] != config[field].name:
-            is_named = choices[axis] == "limbs" and choices.get("type") == "number_name"
-            words.append(f"{field}={choices[axis]}{':names=2' * is_named}")
+            words.append(f"{field}={choices[axis]}{_scheme_options(choices)}")
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
     for axis in ("token", "numeral", "type"):
         embed_names = [name for name, kind in kinds.items() if kind == axis]

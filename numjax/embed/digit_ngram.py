@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -16,6 +17,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn import number_runs
 from numjax.nn.einsum import einsum
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
@@ -23,6 +25,7 @@ from numjax.types import Channel, Tokens
 MOST = 8
 # A limb of one digit.
 _LIMB = re.compile(r"\[:([0-9])\]")
+_POINT = "[.]"  # counts as a digit: the eleventh
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +70,42 @@ class Before(protocols.Producer):
         return (own > 0) * jnp.concatenate([own, state[:, :-1]], axis=-1), (own > 0) * state
 
 
+@dataclasses.dataclass(frozen=True)
+class Behind(protocols.Producer):
+    """The channel "digits_behind", int32[T, count]: as `Before`, of the digits behind a digit, and only where numbers
+    are given: before the first mark `until`. What is written has zeros.
+
+    Attributes:
+      digits, count: as in `Before`. until: id of the mark; −1: nothing is given.
+    """
+
+    digits: tuple[tuple[int, int], ...]
+    count: int
+    until: int = -1
+
+    @property
+    def channel(self) -> Channel:
+        """The channel."""
+        return Channel("digits_behind", of_ids=True, ahead=self.count)
+
+    def compute(self, ids: np.ndarray) -> np.ndarray:
+        """The channel of a document's ids, int32[T, count]."""
+        n_given, values = number_runs.count_given(ids, self.until), np.zeros((len(ids), self.count), np.int32)
+        values[:n_given] = Before(self.digits, self.count).compute(ids[:n_given][::-1])[::-1]
+        return values
+
+    def step(self, state: Any, token: jax.Array, automaton_state: Any) -> tuple[Any, jax.Array]:
+        """(the state, zeros)."""
+        del automaton_state
+        return state, jnp.zeros((len(token), self.count), jnp.int32)
+
+
 class Embed(protocols.Embed, nn.Module):
     """Σ_j v_j(d_j), added to the vector of a digit: d_j is the digit j + 1 positions before it in the same number.
     Nothing is added to other tokens.
+
+    With `behind` the digits of given numbers have those behind them too, Σ_j w_j(d_j). Where numbers stand from the
+    highest digit, these are the digits from which a carry comes.
 
     So a position can be found by the digits that led to it: two numbers that share a digit seldom share four. That is
     what copying either of two numbers takes, and choosing the larger one. Attention alone needs a layer to learn what
@@ -79,32 +115,52 @@ class Embed(protocols.Embed, nn.Module):
     share 40 vectors.
 
     Attributes:
-      dim: D. before: J, 1 to 8. init_std: of the vectors.
+      dim: D. before: J, 1 to 8. behind: how many behind, 0 to 8. init_std: of the vectors.
+      until: the mark behind the numbers that are given.
 
     Raises:
-      UsageError: `before` is not from 1 to 8, or no token of the vocabulary is a digit.
+      UsageError: `before` is not from 1 to 8, `behind` not from 0 to 8, or no token of the vocabulary is a digit.
     """
 
     dim: FromContext[int]
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     before: int = 3
+    behind: int = 0
+    until: str = "[SEP]"
     init_std: float = 0.02
     kind = "type"
     reads_channels = ("digits_before",)
 
+    @classmethod
+    def wants_channels(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (*cls.reads_channels, *(("digits_behind",) if options.get("behind") else ()))
+
     def producers(self) -> tuple[protocols.Producer, ...]:
-        if not 1 <= self.before <= MOST:
-            raise UsageError(f"embed digit_ngram: before must be from 1 to {MOST}, not {self.before}")
+        for option, least in (("before", 1), ("behind", 0)):
+            if not least <= getattr(self, option) <= MOST:
+                raise UsageError(
+                    f"embed digit_ngram: {option} must be from {least} to {MOST}, not {getattr(self, option)}"
+                )
+        before = Before(self._list_digits(), self.before)
+        until = dict(self.marks or ()).get(self.until, -1)
+        return (before, Behind(before.digits, self.behind, until)) if self.behind else (before,)
+
+    def _list_digits(self) -> tuple[tuple[int, int], ...]:
+        """(id, digit) of the tokens that are one digit; of the point of known numbers 10."""
         limbs = tuple((token, int(m[1])) for name, token in self.marks or () if (m := _LIMB.fullmatch(name)))
         if not (digits := (*(self.digit_symbols or ()), *limbs)):
             raise UsageError("embed digit_ngram: no token of this vocabulary is a digit: split its digits")
-        return (Before(digits, self.before),)
+        return (*digits, *((token, 10) for name, token in self.marks or () if name == _POINT))
 
     @nn.compact
     def __call__(self, tokens: Tokens) -> jax.Array:
+        count = 1 + max(digit for _, digit in self._list_digits())
+        x_BTD = self._add("vectors", tokens.channel("digits_before"), count)
+        return x_BTD + self._add("behind_vectors", tokens.channel("digits_behind"), count) if self.behind else x_BTD
+
+    def _add(self, name: str, digits: jax.Array, count: int) -> jax.Array:
         init = nn.initializers.normal(self.init_std)
-        vectors = self.param("vectors", init, (self.before, 10, self.dim), jnp.float32)
-        digits = tokens.channel("digits_before")
+        vectors = self.param(name, init, (digits.shape[-1], count, self.dim), jnp.float32)
         # No digit is −1, which has no 1 at all.
-        return einsum("btjc,jcd->btd", jax.nn.one_hot(digits - 1, 10, dtype=jnp.float32), vectors)
+        return einsum("btjc,jcd->btd", jax.nn.one_hot(digits - 1, count, dtype=jnp.float32), vectors)

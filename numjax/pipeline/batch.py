@@ -98,7 +98,7 @@ def gather(
         ids, index = hiding.ids, np.where(lay(hiding.hidden, False), np.int32(-1), index)
         for values, channel in channels.values():
             if channel.of_ids:
-                values[masks.spread(hiding.hidden, position, channel.reach)] = channel.fill
+                values[masks.spread(hiding.hidden, position, channel.reach, channel.ahead)] = channel.fill
     # The numerals that embeddings read: the rows' own tables, or those that rows share.
     shared_numerals, entries, entry_BT = table, numbers_BN, None
     if shared is not None:

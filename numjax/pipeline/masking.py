@@ -121,10 +121,14 @@ def uniform(*words: Any) -> np.ndarray:
     return (state >> np.uint64(11)) * 2.0**-53
 
 
-def spread(hidden: np.ndarray, position: np.ndarray, reach: int) -> np.ndarray:
-    """The positions hidden, bool[S], and up to `reach` behind each in its example; `position`, int32[S], is counted
-    from 0 in each example."""
+def spread(hidden: np.ndarray, position: np.ndarray, reach: int, ahead: int = 0) -> np.ndarray:
+    """The positions hidden, bool[S], up to `reach` behind each and up to `ahead` before it in its example; `position`,
+    int32[S], is counted from 0 in each example."""
     reached = hidden.copy()
-    for distance in range(1, reach + 1):
-        reached[distance:] |= hidden[:-distance] & (position[distance:] >= distance)
+    for distance in range(1, max(reach, ahead) + 1):
+        is_same = position[distance:] >= distance
+        if distance <= reach:
+            reached[distance:] |= hidden[:-distance] & is_same
+        if distance <= ahead:
+            reached[:-distance] |= hidden[distance:] & is_same
     return reached

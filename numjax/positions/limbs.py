@@ -18,6 +18,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn import number_runs
 from numjax.positions.base import NumberedPositions
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
@@ -25,6 +26,7 @@ from numjax.types import Channel, Tokens
 _HEADER = re.compile(r"\[[#=][+-]?([0-9]*),?\]")
 _NOWHERE = -(2**30)  # before any header, at any length of the text
 _LIMB = re.compile(r"\[[:.][0-9]{1,3}\]")
+_KNOWN = re.compile(r"\[\^[+-]?,?\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,16 +35,21 @@ class Power(protocols.Producer):
     behind the point; which number of the row it is, from 1). Both are 0 for all other tokens.
 
     A number's header says how many limbs stand behind the point, so that its first limb's power is known, also while
-    it is written.
+    it is written. Known numbers stand from the highest digit: only the host knows their powers, if they are given,
+    before the first mark `until`. There the header has the power of the first digit too.
 
     Attributes:
       headers: (id, count of limbs behind the point) of headers. limbs: ids of limbs.
       ahead: ids of headers which have the power of the limb that comes next, and so have the limbs behind them.
+      known: ids of headers of known numbers. points: ids of the decimal point in them. until: see above.
     """
 
     headers: tuple[tuple[int, int], ...]
     limbs: tuple[int, ...]
     ahead: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+    points: tuple[int, ...] = ()
+    until: int = -1
     channel = Channel("limb_power", of_ids=True)
 
     @property
@@ -61,9 +68,19 @@ class Power(protocols.Producer):
         header_at = np.maximum.accumulate(np.where(is_header, at, -1))
         power = at - header_at + self.parts - counts[np.maximum(header_at, 0)]
         is_ahead = np.isin(ids[np.maximum(header_at, 0)], self.ahead)
-        has_power = np.isin(ids, self.limbs) | (is_header & is_ahead)
-        values = np.stack([power + is_ahead, np.cumsum(is_header)], axis=-1)
-        return np.where((has_power & (header_at >= 0))[:, None], values, 0).astype(np.int32)
+        is_known = np.isin(ids, self.known)
+        known_at = np.maximum.accumulate(np.where(is_known, at, -1))
+        has_power = (np.isin(ids, self.limbs) | (is_header & is_ahead)) & (header_at > known_at)
+        number = np.cumsum(is_header | is_known)
+        values = np.where(has_power[:, None], np.stack([power + is_ahead, number], axis=-1), 0).astype(np.int32)
+        n_given = number_runs.count_given(ids, self.until)
+        for start, end in number_runs.find_runs(ids[:n_given], self.known, (*self.limbs, *self.points)):
+            is_point = np.isin(ids[start:end], self.points)
+            n_whole = int(np.argmax(is_point)) - 1 if is_point.any() else end - start - 1
+            power = self.parts + n_whole + 1 - np.maximum(np.cumsum(~is_point) - 1, 1)
+            powers = np.stack([power, np.full_like(power, number[start])], axis=-1)
+            values[start:end] = np.where((is_point | (power < 1))[:, None], 0, powers)
+        return values
 
     def begin(self, rows: int) -> jax.Array:
         """(the power that the position before would have if it were a limb, below 0 before any header; how far its
@@ -78,9 +95,10 @@ class Power(protocols.Producer):
         is_header, before = matches.any(-1), self.parts - (matches * counts).sum(-1)
         is_limb = (token[:, None] == jnp.asarray(self.limbs, jnp.int32)).any(-1)
         is_ahead = (token[:, None] == jnp.asarray(self.ahead, jnp.int32)).any(-1)
-        power = jnp.where(is_header, before, state[:, 0] + 1)
+        is_known = (token[:, None] == jnp.asarray(self.known, jnp.int32)).any(-1)
+        power = jnp.where(is_header, before, jnp.where(is_known, _NOWHERE, state[:, 0] + 1))
         ahead = jnp.where(is_header, is_ahead.astype(jnp.int32), state[:, 1])
-        count = state[:, 2] + is_header
+        count = state[:, 2] + (is_header | is_known)
         has_power = (is_limb & (power > 0)) | (is_header & is_ahead)
         value = jnp.where(has_power[:, None], jnp.stack([power + ahead, count], axis=-1), 0)
         return jnp.stack([power, ahead, count], axis=-1), value
@@ -94,10 +112,12 @@ class Alignment(NumberedPositions):
     Attributes, besides those of `NumberedPositions`:
       ahead: of a number that may be written, each limb and the header have the power of the limb that is predicted
         there, so that like powers meet in attention.
+      until: the mark behind the known numbers that are given.
     """
 
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     ahead: bool = False
+    until: str = "[SEP]"
     reads_channels = ("limb_power",)
     made_for = "limbs"
 
@@ -108,7 +128,11 @@ class Alignment(NumberedPositions):
         if not headers or not limbs:
             raise UsageError(f"positions {self.part_name()}: the vocabulary has no limbs: choose scheme limbs")
         written = [token for name, token, _ in headers if self.ahead and name.startswith("[#")]
-        return (Power(tuple((token, int(count or 0)) for _, token, count in headers), tuple(limbs), tuple(written)),)
+        counts = tuple((token, int(count or 0)) for _, token, count in headers)
+        known = tuple(token for name, token in marks if _KNOWN.fullmatch(name))
+        points = tuple(token for name, token in marks if name == "[.]")
+        until = dict(marks).get(self.until, -1) if known else -1
+        return (Power(counts, tuple(limbs), tuple(written), known, points, until),)
 
 
 class Positions(Alignment):

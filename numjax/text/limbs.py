@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
-from numjax.text import digits
+from numjax.text import digits, known
 from numjax.text.base import EOS, RowBuilder
 from numjax.text.digits import CLOSE, OPEN
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
+from numjax.text.known import Moves
 from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import Abilities, Document, Grammar, Number
 
@@ -24,15 +25,11 @@ GIVEN = (
     "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
     "to the mark before answers, or config.scheme.values=False, without an embedding of numbers"
 )
-_PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
-_THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
 _COUNT = re.compile(r"\[\|[0-9]+\]")
 _NAME = re.compile(r"\[@[0-9]+\]")
 
 ONE, MORE = ", one limb", ", more limbs"  # what the first states of such numbers end with
-
-Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
 
 
 class Limbs(NamedTuple):
@@ -75,6 +72,11 @@ class Scheme(digits.Scheme):
     digits changes nothing: the digits are the number. But the grammar keeps to one limb without a name, and to more
     behind one.
 
+    With `known` only numbers that have to be found are written lowest first. Those before the mark `until` are given,
+    and one of at least two digits that repeats another is copied: they stand as they are read, 12.5 as [^] [:1] [:2]
+    [.] [:5] (`text.known`). So numbers are compared from their highest digit, one digit after the other. Their places
+    are known to positions where they are given (`positions.limbs`). In text without the mark all numbers stand so.
+
     A number in another form, such as 1e5 or (12), or with more limbs behind the point than `parts`, is spelled
     between [F] and [/F]. So every surface is restored exactly.
     """
@@ -92,6 +94,7 @@ class Scheme(digits.Scheme):
         until: str = "[SEP]",
         counted: int = 0,
         names: int = 0,
+        known: bool = False,
     ):
         """
         Args:
@@ -104,9 +107,11 @@ class Scheme(digits.Scheme):
           counted: numbers of at most so many limbs before the point say how many they are; 0 for none. Longer numbers
             than those of training can only be written if these have some without a count.
           names: how many names there are; 0 for none.
+          known: known numbers stand as they are read.
 
         Raises:
-          UsageError: `size` is neither, `parts` are more than 27 decimals, or `counted` or `names` is negative.
+          UsageError: `size` is neither, `parts` are more than 27 decimals, `counted` or `names` is negative, or
+            `known` stands beside values, names, or limbs of three digits.
         """
         if size not in SIZES:
             raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
@@ -115,6 +120,10 @@ class Scheme(digits.Scheme):
         for option, count in (("counted", counted), ("names", names)):
             if count < 0:
                 raise UsageError(f"limbs: {option} must be at least 0, not {count}")
+        for option, is_set in (("size=3", size > 1), ("values=True", values), ("names", bool(names))):
+            if known and is_set:
+                raise UsageError(f"limbs: {option} is for numbers written lowest first: leave it out, or known=True")
+        self.known = known
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
         self.names = tuple(f"[@{name}]" for name in range(1, names + 1))
@@ -142,12 +151,7 @@ class Scheme(digits.Scheme):
         start, ids = 0, [int(token) for token in ids]
         names = [self.vocab.mark_name(token) or "" for token in ids]
         while start < len(ids):
-            count = start + bool(_NAME.fullmatch(names[start]))
-            header = count + (count < len(ids) and bool(_COUNT.fullmatch(names[count])))
-            end = header + 1
-            while end < len(ids) and names[end][:2] in ("[:", "[."):
-                end += 1
-            surface = self._read_number(names[start:header], names[header:end])
+            surface, end = self._find_number(names, start)
             if surface is None:
                 spelled.append(ids[start])
                 start += 1
@@ -156,6 +160,22 @@ class Scheme(digits.Scheme):
             spelled += [self.vocab.mark(OPEN), *characters, self.vocab.mark(CLOSE)]
             start = end
         return super().decode(spelled, numbers)
+
+    def _find_number(self, names: Sequence[str], start: int) -> tuple[str | None, int]:
+        """(the surface of the number that begins at `start`, where it ends); None if none does."""
+
+        def skip(index: int, *kinds: str) -> int:
+            while index < len(names) and names[index].startswith(kinds):
+                index += 1
+            return index
+
+        if self.known and names[start] in known.HEADERS:
+            end = skip(start + 1, "[:", known.POINT)
+            return known.read(names[start:end]), end
+        count = start + bool(_NAME.fullmatch(names[start]))
+        header = count + (count < len(names) and bool(_COUNT.fullmatch(names[count])))
+        end = skip(header + 1, "[:", "[.")
+        return self._read_number(names[start:header], names[header:end]), end
 
     def _read_number(self, before: Sequence[str], names: Sequence[str]) -> str | None:
         """The surface of a header and its limbs behind the marks of their name and count, if there are such; None if
@@ -184,9 +204,22 @@ class Scheme(digits.Scheme):
     def _list_marks(self) -> tuple[str, ...]:
         headers = self._list_headers("#") + (self._list_headers("=") if self.values else [])
         _, full, short, short_parts = self.limbs
-        return (*full, *short, *short_parts, *headers, *self.counts, *self.names, OPEN, CLOSE)
+        return (
+            *full,
+            *short,
+            *short_parts,
+            *headers,
+            *self.counts,
+            *self.names,
+            *(known.MARKS if self.known else ()),
+            OPEN,
+            CLOSE,
+        )
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
+        if self.known and (marks := self._write_known(number, row)):
+            row.add([self.vocab.mark(name) for name in marks])
+            return
         names = write_limbs(number.surface, self.parts, self.limbs.size)
         if names is None:
             start = len(row.ids)
@@ -202,6 +235,13 @@ class Scheme(digits.Scheme):
         if not is_given:
             row.numeral_index[-1] = -1
         row.add([self.vocab.mark(name) for name in limbs])
+
+    def _write_known(self, number: Number, row: RowBuilder) -> tuple[str, ...] | None:
+        """The marks of a number that stands as it is read; None for others."""
+        is_given = self._is_prompt(row) and not row.source
+        is_copied = number.surface in {other.surface for other in (*row.source, *row.numbers[:-1])}
+        has_order = sum(character.isdigit() for character in number.surface) > 1
+        return known.write(number.surface) if is_given or (is_copied and has_order) else None
 
     def _name_number(self, number: Number, row: RowBuilder) -> tuple[str, ...]:
         """The mark of a number's name, if it has one."""
@@ -228,6 +268,9 @@ class Scheme(digits.Scheme):
         moves, complete = make_moves(self.parts, self.limbs)
         kinds = ["#", "="] if self.values else ["#"]
         numbers, complete = self._number_edges("text", "limbs ", moves, complete, kinds)
+        if self.known:
+            numbers += self._known_edges("text", "known ", known.MOVES, known.HEADERS)
+            complete += [f"known {state}" for state in known.ENDS]
         begins += [edge for edge in numbers if edge.state == "text"]
         ends = ["text", *complete]
         edges = [edge for edge in [*edges, *numbers] if edge.state != "text"]
@@ -264,6 +307,10 @@ class Scheme(digits.Scheme):
             edges += found
         return edges, [prefix + name for name in complete]
 
+    def _known_edges(self, state: str, prefix: str, moves: Moves, headers: Sequence[str]) -> list[Edge]:
+        begins = [Edge(state, [self.vocab.mark(name)], prefix + known.begin_state(name)) for name in headers]
+        return begins + self._limb_edges(moves, prefix)
+
     def _limb_edges(self, moves: Moves, prefix: str) -> list[Edge]:
         return [
             Edge(prefix + state, [self.vocab.mark(name) for name in names], prefix + to)
@@ -278,13 +325,16 @@ class Scheme(digits.Scheme):
         edges = answers.path_edges(answers.START, self._spell(" "), begin)
         moves, complete = make_answer_moves(self.parts, self.limbs)
         numbers, complete = self._number_edges(begin, "answer's ", moves, complete)
+        if self.known:
+            numbers += self._known_edges(begin, "answer's known ", known.ANSWER_MOVES, known.ANSWER_HEADERS)
+            complete += [f"answer's known {state}" for state in known.ANSWER_ENDS]
         return [*edges, *numbers, *(Edge(state, end, "end") for state in complete)]
 
 
 def write_limbs(surface: str, parts: int, size: int = 3) -> tuple[str, ...] | None:
     """The names of the header and limbs of a plain or grouped number; None for others, and with more than `parts`
     limbs of `size` digits behind the point."""
-    match = _PLAIN.fullmatch(surface)
+    match = known.PLAIN.fullmatch(surface)
     if match is None or not (match[2] or match[3]):
         return None
     sign, whole, part = match[1], match[2].replace(",", ""), match[3] or ""
@@ -315,7 +365,7 @@ def read_limbs(names: Sequence[str], size: int = 3) -> str | None:
         return None
     behind, before = groups[:count], groups[count:]
     whole = "".join(reversed(before))
-    surface = sign + (_THOUSANDS.sub(",", whole) if is_grouped else whole)
+    surface = sign + (known.THOUSANDS.sub(",", whole) if is_grouped else whole)
     surface += "." * bool(behind) + "".join(reversed(behind))
     # Only what is written the same is read: this refuses short limbs inside.
     written = write_limbs(surface, count, size)

@@ -1,0 +1,110 @@
+"""A bias of the attention scores for each distance between the ranks of two symbols: the first, second, … of their
+numbers (for known numbers of the scheme `limbs`; of our own, after `coupled_bias`).
+
+Legend: B rows, T positions of queries, S of keys, H heads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.nn import number_runs
+from numjax.positions import base
+from numjax.protocols import FromContext
+from numjax.types import Channel, Tokens
+
+_HEADER = re.compile(r"\[\^[+-]?,?\]")
+_INSIDE = re.compile(r"\[:[0-9]\]|\[\.\]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank(protocols.Producer):
+    """The channel "rank", int32[T]: k at the k-th symbol behind the header of a known number, the point among them,
+    if the number is given. What is written has the rank of the symbol that comes next, also at the header. 0
+    elsewhere.
+
+    Numbers before the first mark `until` are given; the decoder only steps over what is written.
+
+    Attributes:
+      headers: ids of headers. inside: ids of what stands behind them. until: the mark behind what is given.
+    """
+
+    headers: tuple[int, ...]
+    inside: tuple[int, ...]
+    until: int = -1
+    channel = Channel("rank", of_ids=True)
+
+    def compute(self, ids: np.ndarray) -> np.ndarray:
+        """The channel of a document's ids, int32[T]."""
+        values, n_given = np.zeros(len(ids), np.int32), number_runs.count_given(ids, self.until)
+        for start, end in number_runs.find_runs(ids, self.headers, self.inside):
+            values[start:end] = np.arange(end - start) + (start >= n_given)
+        return values
+
+    def begin(self, rows: int) -> jax.Array:
+        """The rank of the latest symbol's successor, 0 outside, int32[rows]."""
+        return jnp.zeros(rows, jnp.int32)
+
+    def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
+        """(the state with this token, the channel's value at it if it is written)."""
+        del automaton_state
+        is_header, is_inside = (
+            (token[:, None] == jnp.asarray(ids, jnp.int32)).any(-1) for ids in (self.headers, self.inside)
+        )
+        state = jnp.where(is_header, 1, jnp.where(is_inside & (state > 0), state + 1, 0))
+        return state, state
+
+
+class Positions(protocols.Positions, nn.Module):
+    """b[h, distance of the ranks of key and query], up to `span` in either direction; further ones share the last.
+
+    So a copy finds the symbol that comes next in each given number, whatever the number's length, and what stands
+    before it tells which number it copies. Pairs of which one has no rank have a bias of their own.
+
+    Attributes:
+      until: the mark behind the numbers that are given. span, gain, init_std: as in `coupled_bias`.
+
+    Raises:
+      UsageError: the scheme has no known numbers.
+    """
+
+    stack: FromContext[protocols.Stack | None] = None
+    marks: FromContext[tuple[tuple[str, int], ...] | None] = None
+    until: str = "[SEP]"
+    span: int = 2
+    gain: float = 10.0
+    init_std: float = 0.1
+    reads_channels = ("rank",)
+    made_for = "limbs"
+
+    def producers(self) -> tuple[Rank, ...]:
+        headers, inside = (
+            tuple(token for name, token in self.marks or () if pattern.fullmatch(name))
+            for pattern in (_HEADER, _INSIDE)
+        )
+        if not headers:
+            raise UsageError(
+                "positions rank_bias: no number stands as it is read: choose scheme limbs with known=True"
+            )
+        return (Rank(headers, inside, dict(self.marks or ()).get(self.until, -1)),)
+
+    def setup(self):
+        self.distances = base.add_distances(self)
+
+    def bias_index(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """The rank of each symbol, from 1, and 0 at other tokens, int32[B, T]."""
+        del deterministic
+        return tokens.channel("rank")
+
+    def bias(self, query: jax.Array, key: jax.Array) -> jax.Array:
+        """float32[B, H, T, S]."""
+        return self.gain * base.look_up_distances(self.distances, query, key)
