@@ -151,6 +151,7 @@ def test_a_batch_hides_the_tokens_that_its_targets_mask(rows):
 
 COPY_CHANNEL = Channel("copy", fill=-7, of_ids=True)
 NEAR_CHANNEL = Channel("near", fill=-7, of_ids=True, reach=1)
+AHEAD_CHANNEL = Channel("ahead", fill=-7, of_ids=True, ahead=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +167,8 @@ class CopyProducer(protocols.Producer):
 def test_a_channel_computed_from_ids_is_hidden_with_them():
     rng = np.random.default_rng(0)
     records = [{"id": r["id"], "text": r["text"], "table": TABLE} for r in encoded.make_records(rng, 11)]
-    producers = CopyProducer(), CopyProducer(Channel("plain", fill=-7)), CopyProducer(NEAR_CHANNEL)
+    channels = Channel("plain", fill=-7), NEAR_CHANNEL, AHEAD_CHANNEL
+    producers = CopyProducer(), *map(CopyProducer, channels)
     arguments: Any = table_text.Task(), scheme(), records, config().data, "train"
     batch: Any = make_loader(features.encode(*arguments, producers=producers)).batch(0)[0]
     is_changed = (batch.inputs.ids != batch.targets.ids) & (batch.inputs.segment_ids > 0)
@@ -184,6 +186,8 @@ def test_a_channel_computed_from_ids_is_hidden_with_them():
     is_reached = np.roll(is_hidden, 1, axis=-1) & (np.asarray(batch.inputs.positions) > 0)
     np.testing.assert_array_equal(batch.inputs.channels["near"] == -7, is_hidden | (is_reached & is_used))
     assert (is_reached & is_used & ~is_hidden).any()
+    is_seen = np.roll(is_hidden & (np.asarray(batch.inputs.positions) > 0), -1, axis=-1)
+    np.testing.assert_array_equal(batch.inputs.channels["ahead"] == -7, is_hidden | (is_seen & is_used))
 
 
 def test_masks_depend_only_on_seed_epoch_and_example(rows):

@@ -125,7 +125,7 @@ def make_config(combination: Combination) -> Any:
     words = []
     for axis, field in (("scheme", "scheme"), ("backbone", "backbone")):
         if axis in choices and choices[axis] != config[field].name:
-            words.append(f"{field}={choices[axis]}{_scheme_options(choices)}")
+            words.append(f"{field}={choices[axis]}{_scheme_options(choices) if axis == 'scheme' else ''}")
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
     for axis in ("token", "numeral", "type"):
         embed_names = [name for name, kind in kinds.items() if kind == axis]

@@ -122,8 +122,8 @@ def uniform(*words: Any) -> np.ndarray:
 
 
 def spread(hidden: np.ndarray, position: np.ndarray, reach: int, ahead: int = 0) -> np.ndarray:
-    """The positions hidden, bool[S], up to `reach` behind each and up to `ahead` before it in its example; `position`,
-    int32[S], is counted from 0 in each example."""
+    """The positions hidden, bool[S], up to `reach` behind each, and up to `ahead` before each, within its example;
+    `position`, int32[S], is counted from 0 in each example."""
     reached = hidden.copy()
     for distance in range(1, max(reach, ahead) + 1):
         is_same = position[distance:] >= distance

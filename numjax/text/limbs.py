@@ -103,7 +103,7 @@ class Scheme(digits.Scheme):
           values: the header of a given number has its value, for an embedding of numbers, and is a mark of its own,
             such as [=-1,]; so the size of a given number is known at one position. A text to be written cannot hold
             such a header: running text, and tasks without the mark `until`, need False, where all headers are alike.
-          until: with `values`, the numbers before this mark are given.
+          until: with `values` or `known`, the numbers before this mark are given.
           counted: numbers of at most so many limbs before the point say how many they are; 0 for none. Longer numbers
             than those of training can only be written if these have some without a count.
           names: how many names there are; 0 for none.
@@ -111,7 +111,7 @@ class Scheme(digits.Scheme):
 
         Raises:
           UsageError: `size` is neither, `parts` are more than 27 decimals, `counted` or `names` is negative, or
-            `known` stands beside values, names, or limbs of three digits.
+            `known` stands beside values or limbs of three digits.
         """
         if size not in SIZES:
             raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
@@ -120,7 +120,7 @@ class Scheme(digits.Scheme):
         for option, count in (("counted", counted), ("names", names)):
             if count < 0:
                 raise UsageError(f"limbs: {option} must be at least 0, not {count}")
-        for option, is_set in (("size=3", size > 1), ("values=True", values), ("names", bool(names))):
+        for option, is_set in (("size=3", size > 1), ("values=True", values)):
             if known and is_set:
                 raise UsageError(f"limbs: {option} is for numbers written lowest first: leave it out, or known=True")
         self.known = known
