@@ -114,8 +114,9 @@ def _scheme_options(choices: Mapping[str, str]) -> str:
     """What the scheme needs for other choices."""
     if choices.get("scheme") != "limbs":
         return ""
-    needs = {("type", "number_name"): ":names=2", ("positions", "rank_bias"): ":size=1,known=True"}
-    return "".join(options for choice, options in needs.items() if choice in choices.items())
+    needs = {("type", "number_name"): "names=2", ("positions", "rank_bias"): "size=1,known=True"}
+    words = [words for choice, words in needs.items() if choice in choices.items()]
+    return f":{','.join(words)}" if words else ""
 
 
 def make_config(combination: Combination) -> Any:
