@@ -119,7 +119,7 @@ def test_a_producer_gives_the_same_values_step_by_step_and_for_a_whole_text(kind
         pytest.skip("its channels come from schemes")
     # No text has [SEP], so all numbers are written.
     marks = (("[SEP]", V), ("[#]", 1), ("[#1]", 2), ("[:007]", 4), ("[.5]", 7), ("[@1]", 5), ("[@2]", 6))
-    marks = (*marks, ("[^]", 8), ("[.]", 9), ("[:3]", 10))
+    marks = (*marks, ("[^]", 8), ("[.]", 9), ("[:3]", 10), ("[F]", 11), ("[/F]", 3))
     symbols = dict(digit_symbols=((3, 0), (5, 1), (6, 2)), number_symbols=((3, 0.0), (7, 12.0)), marks=marks)
     part = build(kind, {"name": name}, **(symbols | ({"dim": 4} if kind == "embed" else {})))
     for producer in part.producers():

@@ -30,6 +30,17 @@ def make_number(surface: str) -> Number:
     return Number(surface, Decimal(surface.replace(",", "")))
 
 
+def test_a_spelled_number_has_ranks_up_to_its_last_mark(scheme):
+    number = make_number("4.05e-7")
+    ids = scheme.encode((number, Text(" a "), Mark("[SEP]"), Text(" b "), number)).ids
+    (producer,) = build("positions", dict(name="rank_bias"), stack=None, marks=list_marks(scheme)).producers()
+    ranks = producer.compute(ids)
+    given, written = np.flatnonzero(ids == scheme.vocab.mark("[F]")).tolist()
+    end = int(np.flatnonzero(ids == scheme.vocab.mark("[/F]"))[0]) + 1
+    assert end - given == 9 and ranks[:end].tolist() == [*range(9)]
+    assert ranks[written:].tolist() == [*range(1, 10)] and not ranks[end:written].any()
+
+
 def list_marks(scheme) -> tuple[tuple[str, int], ...]:
     return tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
 
@@ -122,8 +133,8 @@ def test_what_does_not_go_with_it_is_refused(scheme, options, line):
 
 def draw_row(scheme, rng) -> tuple[np.ndarray, int, list[str]]:
     """(ids, how many are given, the surfaces of the given numbers): given numbers, and an answer that repeats them
-    between new ones."""
-    surfaces = [draw_surface(rng) for _ in range(20)]
+    between new ones. The last one is spelled."""
+    surfaces = [*(draw_surface(rng) for _ in range(19)), "-4.5e12"]
     given = [s for text in surfaces for s in (make_number(text), Text(" a "))]
     written = [s for text in surfaces for s in (make_number(text), Text(" a "), make_number(draw_surface(rng)))]
     ids = scheme.encode((*given, Mark("[SEP]"), *written)).ids
@@ -161,8 +172,9 @@ def test_given_digits_have_their_powers_and_copied_ones_none(scheme, rng):
         if names[at].startswith("[^") and names[at + 1] != known.POINT:
             np.testing.assert_array_equal(values[at], values[at + 1])  # a header has the power of the first digit
         assert power >= 0
-    wanted = [abs(make_number(surface).value).quantize(Decimal(10) ** -12, "ROUND_DOWN") for surface in surfaces]
-    assert [totals.get(number + 1, Decimal(0)) for number in range(20)] == wanted
+    plain = surfaces[:19]
+    wanted = [abs(make_number(surface).value).quantize(Decimal(10) ** -12, "ROUND_DOWN") for surface in plain]
+    assert [totals.get(number + 1, Decimal(0)) for number in range(19)] == wanted
     is_copied = False
     for at in range(n_given, len(ids)):
         is_copied = names[at] in known.HEADERS or (is_copied and names[at] in (*known.DIGITS, known.POINT))
@@ -198,6 +210,13 @@ def test_runs_are_those_of_a_loop(rng):
                 expected.append((start, end))
         assert number_runs.find_runs(ids, [1], [2, 3]) == expected
         assert number_runs.count_given(ids, 4) == (ids.tolist().index(4) if 4 in ids else 0)
+        fenced = []
+        for start in np.flatnonzero(ids == 0).tolist():
+            end = start + 1
+            while end < len(ids) and ids[end] not in (0, 1, 4):
+                end += 1
+            fenced.append((start, end + (end < len(ids) and ids[end] == 4)))
+        assert number_runs.find_fenced(ids, 0, 4, [1]) == fenced
     assert number_runs.find_runs(ids, [], [2]) == []
 
 

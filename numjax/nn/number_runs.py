@@ -21,3 +21,14 @@ def find_runs(ids: np.ndarray, opening: Collection[int], inside: Collection[int]
         rest = np.flatnonzero(~is_inside[start + 1 :])
         runs.append((start, start + 1 + int(rest[0]) if len(rest) else len(ids)))
     return runs
+
+
+def find_fenced(ids: np.ndarray, opening: int, closing: int, breaks: Collection[int] = ()) -> list[tuple[int, int]]:
+    """(position of each token `opening`, end of the run): up to the next `closing`, with it, or before the next
+    `opening` or one of `breaks`; ids int32[T]."""
+    is_end, runs = np.isin(ids, [opening, closing, *breaks]), []
+    for start in np.flatnonzero(ids == opening).tolist():
+        ends = np.flatnonzero(is_end[start + 1 :])
+        end = start + 1 + int(ends[0]) if len(ends) else len(ids)
+        runs.append((start, end + int(end < len(ids) and ids[end] == closing)))
+    return runs

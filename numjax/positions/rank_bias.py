@@ -30,29 +30,33 @@ _INSIDE = re.compile(r"\[:[0-9]\]|\[\.\]")
 class Rank(protocols.Producer):
     """The channel "rank", int32[T]: k at the k-th symbol behind the header of a known number, the point among them,
     if the number is given. What is written has the rank of the symbol that comes next, also at the header. 0
-    elsewhere.
+    elsewhere. Of a number that is spelled between [F] and [/F] all tokens are symbols, the last mark too.
 
     Numbers before the first mark `until` are given; the decoder only steps over what is written.
 
     Attributes:
       headers: ids of headers. inside: ids of what stands behind them. until: the mark behind what is given.
+      opening, closing: the ids of [F] and [/F]; −1 for none.
     """
 
     headers: tuple[int, ...]
     inside: tuple[int, ...]
     until: int = -1
+    opening: int = -1
+    closing: int = -1
     channel = Channel("rank", of_ids=True)
 
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T]."""
         values, n_given = np.zeros(len(ids), np.int32), number_runs.count_given(ids, self.until)
-        for start, end in number_runs.find_runs(ids, self.headers, self.inside):
+        runs = number_runs.find_runs(ids, self.headers, self.inside)
+        for start, end in runs + number_runs.find_fenced(ids, self.opening, self.closing, self.headers):
             values[start:end] = np.arange(end - start) + (start >= n_given)
         return values
 
     def begin(self, rows: int) -> jax.Array:
-        """The rank of the latest symbol's successor, 0 outside, int32[rows]."""
-        return jnp.zeros(rows, jnp.int32)
+        """(the rank of the next symbol, 0 outside of numbers; 1 behind [F]), int32[rows, 2]."""
+        return jnp.zeros((rows, 2), jnp.int32)
 
     def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
         """(the state with this token, the channel's value at it if it is written)."""
@@ -60,8 +64,12 @@ class Rank(protocols.Producer):
         is_header, is_inside = (
             (token[:, None] == jnp.asarray(ids, jnp.int32)).any(-1) for ids in (self.headers, self.inside)
         )
-        state = jnp.where(is_header, 1, jnp.where(is_inside & (state > 0), state + 1, 0))
-        return state, state
+        is_opening, (rank, is_fenced) = token == self.opening, state.T
+        goes_on = (rank > 0) & jnp.where(is_fenced > 0, True, is_inside)
+        value = jnp.where(is_header | is_opening, 1, jnp.where(goes_on, rank + 1, 0))
+        is_fenced = is_opening | ((is_fenced > 0) & ~is_header)
+        is_closed = is_fenced & (token == self.closing)
+        return jnp.stack([jnp.where(is_closed, 0, value), (is_fenced & ~is_closed).astype(jnp.int32)], -1), value
 
 
 class Positions(protocols.Positions, nn.Module):
@@ -95,7 +103,8 @@ class Positions(protocols.Positions, nn.Module):
             raise UsageError(
                 "positions rank_bias: no number stands as it is read: choose scheme limbs with known=True"
             )
-        return (Rank(headers, inside, dict(self.marks or ()).get(self.until, -1)),)
+        until, *fence = (dict(self.marks or ()).get(name, -1) for name in (self.until, "[F]", "[/F]"))
+        return (Rank(headers, inside, until, *fence),)
 
     def setup(self):
         self.distances = base.add_distances(self)
