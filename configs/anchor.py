@@ -1,5 +1,5 @@
-"""Anchor, our own: numbers in text as a header and digits, the lowest first, aligned at the decimal point; each digit
-knows those before it, and where numbers are written a number that repeats another has its name.
+"""Anchor, our own: numbers in text as a header and digits, aligned at the decimal point; each digit knows those next
+to it, and where numbers are written only those that have to be found are written from the lowest digit.
 
     numjax train --config=anchor:task=text --config.task.path=FOLDER --workdir=…   # any text
     numjax train --config=anchor:task=mme --workdir=runs/anchor-mme                # NumGPT's tasks
@@ -10,9 +10,9 @@ Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of 
 a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
 tells its size and first digits); count=off|on (whether a number of up to five limbs before the point says first how
 many they are: one more position); align=on|off (whether attention knows how many places two digits are apart);
-ngram=on|off (whether the vector of a digit tells the three digits before it; never with limb=3); names=on|off
-(whether a number of two limbs or more says first which number of the text it repeats: one more position; on by
-default where numbers are written, so that they are copied and chosen by name).
+ngram=on|off (whether the vector of a digit tells those next to it; never with limb=3); known=on|off (whether numbers
+that are given, or repeat another, stand as they are read, without absolute positions and sizes; on by default where
+numbers are written, never with limb=3).
 """
 
 from __future__ import annotations
@@ -37,7 +37,19 @@ READ: Change = {
     "embeds.numeral": LEADING,
 }
 WRITTEN = ("text", "generation", "problems")  # tasks that write numbers in running text, where all headers are alike
-NAMED: Change = {"scheme": dict(names=8), "embeds.name": dict(name="number_name")}
+KNOWN: Change = {
+    "scheme": dict(known=True, values=False),
+    "embeds.numeral?": None,
+    "embeds.before": dict(name="digit_ngram", behind=3),
+    "positions.rank": dict(name="rank_bias"),
+    "positions.sequence": dict(name="none"),
+}
+LOWEST_FIRST: Change = {
+    "scheme": dict(known=False),
+    "embeds.before?": dict(behind=0),
+    "positions.rank?": None,
+    "positions.sequence": dict(name="learned"),
+}
 
 
 def _add(task: Change, change: Change) -> Change:
@@ -48,7 +60,12 @@ def _add(task: Change, change: Change) -> Change:
 PARTS = {
     "limb": {
         "1": {"needs": "scheme:limbs"},
-        "3": {"needs": "scheme:limbs", "scheme": dict(size=3, parts=4), "embeds.before": None},
+        "3": {
+            "needs": "scheme:limbs",
+            **LOWEST_FIRST,
+            "scheme": dict(size=3, parts=4, known=False),
+            "embeds.before": None,
+        },
     },
     "size": {
         "on": {"needs": "embeds.numeral"},
@@ -59,17 +76,14 @@ PARTS = {
         "on": {"needs": "scheme:limbs", "scheme": dict(counted=5)},
     },
     "align": {"on": {"needs": "positions.place"}, "off": {"needs": "positions.place", "positions.place": None}},
-    "names": {
-        "on": {"needs": "scheme:limbs", **NAMED},
-        "off": {"needs": "embeds.name", "embeds.name": None, "scheme": dict(names=0)},
-    },
+    "known": {"on": {"needs": "scheme:limbs", **KNOWN}, "off": {"needs": "positions.rank", **LOWEST_FIRST}},
     "ngram": {"on": {"needs": "embeds.before"}, "off": {"needs": "embeds.before", "embeds.before": None}},
 }
 
 get_config = Recipe(
     system=ANCHOR,
     task="mme",
-    tasks={name: _add(task, NAMED if name in WRITTEN else READ) for name, task in numgpt.TASKS.items()},
+    tasks={name: _add(task, KNOWN if name in WRITTEN else READ) for name, task in numgpt.TASKS.items()},
     parts=PARTS,
     scale="laptop",
     scales=numgpt.SCALES,

@@ -21,9 +21,8 @@ VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=Tru
 SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
 REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
 NGRAM = {"embeds.before": dict(name="digit_ngram")}
-NAMED = {"embeds.name": anchor.NAMED["embeds.name"]}
-KNOWN = {"embeds.before": dict(name="digit_ngram", behind=3), "positions.rank": dict(name="rank_bias")}
-FREE = {"positions.sequence": dict(name="none")}
+NAMED = {"embeds.name": dict(name="number_name")}
+KNOWN = {part: anchor.KNOWN[part] for part in ("embeds.before", "positions.rank", "positions.sequence")}
 SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes, computed only where an answer is scored
 
 
@@ -162,11 +161,10 @@ ROWS = {
     "anchor_ngram": _anchored(sized=False, size=1, parts=12) | NGRAM,
     "anchor_ngram5": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram", before=5)},
     "anchor_ngram_unaligned": _anchored(sized=False, aligned=False, size=1, parts=12) | NGRAM,
-    # A number that repeats another has its name; and the same without absolute positions.
+    # A number that repeats another has its name.
     "anchor_named": _anchored(sized=False, size=1, parts=12, names=8) | NGRAM | NAMED,
-    "anchor_named_free": _anchored(sized=False, size=1, parts=12, names=8) | NGRAM | NAMED | FREE,
     # Only numbers that are neither given nor repeated are written lowest first; no absolute positions.
-    "anchor_known": _anchored(sized=False, size=1, parts=12, known=True) | KNOWN | FREE,
+    "anchor_known": _anchored(sized=False, size=1, parts=12, known=True) | KNOWN,
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

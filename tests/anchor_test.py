@@ -16,7 +16,7 @@ from tests import pairs_run
 from tests.pairs import TEXT
 
 FOLDER = TEXT.partition("path=")[2]
-OPTIONS = ((), ("limb=3",), ("align=off",), ("size=off",), ("count=on",), ("ngram=off",), ("names={names}",))
+OPTIONS = ((), ("limb=3",), ("align=off",), ("size=off",), ("count=on",), ("ngram=off",), ("known={known}",))
 
 
 def make_config(argument: str):
@@ -33,7 +33,7 @@ def test_every_word_makes_another_config_whose_parts_fit(scale):
     for task in numgpt.TASKS:
         for words in OPTIONS:
             # What the task has not by default.
-            words = tuple(word.format(names="off" if task in anchor.WRITTEN else "on") for word in words)
+            words = tuple(word.format(known="off" if task in anchor.WRITTEN else "on") for word in words)
             argument = ",".join([scale, f"task={task}", *words])
             if task in anchor.WRITTEN and words == ("size=off",):
                 with pytest.raises(ValueError, match="size=off needs embeds"):
@@ -58,10 +58,10 @@ def test_tasks_are_trained_as_numgpt_is(scale):
         assert own.scheme.rules == theirs.scheme.rules
 
 
-@pytest.mark.parametrize(("words", "size"), [((), 1), (("limb=3",), 3)])
-def test_a_number_in_text_has_a_name_a_header_and_its_digits_and_comes_back(words, size):
+@pytest.mark.parametrize("words", [(), ("known=off",), ("limb=3",)])
+def test_a_number_in_text_has_a_header_and_its_digits_and_comes_back(words):
     config = make_config(",".join(["smoke", "task=text", *words]))
-    task = build("tasks", config.task)
+    task, size = build("tasks", config.task), config.scheme.get("size", 3)
     texts = [record["text"] for record in source.load(task.dataset, "train", None)][:20]
     vocabulary = vocabularies.build({"name": "sentencepiece", "size": 500, "split_digits": True}, texts)
     block = config.scheme.to_dict()
@@ -73,16 +73,16 @@ def test_a_number_in_text_has_a_name_a_header_and_its_digits_and_comes_back(word
         for number in (segment for segment in document if isinstance(segment, Number)):
             row = scheme.encode((number,))
             names = [scheme.vocab.mark_name(token) or "" for token in row.ids.tolist()]
-            is_named = names[0] == "[@1]"
-            if names[is_named].startswith("[#"):
-                whole, _, part = number.surface.replace(",", "").lstrip("+-").partition(".")
+            assert names[0][:2] in ("[F", "[#" if words else "[^")
+            if names[0][:2] != "[F":
+                whole, point, part = number.surface.replace(",", "").lstrip("+-").partition(".")
                 n_limbs = math.ceil(len(whole) / size) + math.ceil(len(part) / size)
-                assert is_named == (n_limbs > 1) and len(row.ids) == is_named + 1 + n_limbs, number
+                assert len(row.ids) == 1 + n_limbs + (len(point) if not words else 0), number
                 n_numbers += 1
     assert n_numbers > 50
 
 
-@pytest.mark.parametrize("task", ["mme", "mme,names=on", "generation", "text", "tatqa"])
+@pytest.mark.parametrize("task", ["mme", "mme,known=on", "generation", "text", "tatqa"])
 def test_each_kind_of_task_learns_and_scores(task, tmp_path):
     is_table = task == "tatqa"
     config = luna.get_config("smoke,task=tatqa,numtok=anchor") if is_table else make_config(f"smoke,task={task}")
