@@ -235,3 +235,10 @@ def test_the_bias_knows_only_how_far_ranks_are_apart():
         part.clone(span=0).init(jax.random.key(0), ranks, ranks, method="bias")
     with pytest.raises(UsageError, match="rank_bias: no number stands as it is read: choose scheme limbs with known"):
         build("positions", dict(name="rank_bias"), stack=None, marks=(("[#]", 1), ("[:7]", 2))).producers()
+
+
+def test_ranks_of_any_ids_are_those_that_the_decoder_steps_over(rng):
+    marks = (("[^]", 1), ("[:3]", 2), ("[.]", 3), ("[F]", 4), ("[/F]", 5), ("[SEP]", 8))
+    (producer,) = build("positions", dict(name="rank_bias"), stack=None, marks=marks).producers()
+    for ids in rng.integers(1, 8, (60, 20)).astype(np.int32):  # nothing is given
+        np.testing.assert_array_equal(step_over(producer, ids), producer.compute(ids))
