@@ -30,6 +30,7 @@ LOUD = {
     "learned": {"init_std": 0.5},
     "sinusoidal": {"scale": 0.5},
     "random_offset": {"init_std": 0.5, "most": 3},
+    "rank_bias": {"init_std": 0.5},
 }
 EVERY = [name for name in names("positions") if name != "none"]
 
@@ -41,9 +42,11 @@ def make_block(name: str, **more):
 def draw_tokens(rng, lengths, length=T, stack=None) -> Tokens:
     """Draws tokens with tree positions and the channels that the positions of a stack produce from the ids."""
     tokens, _ = drawn.draw_tokens(rng, lengths=[[n] for n in lengths], length=length)
-    tokens.ids[:, :2] = [10, 1]  # the header of a number, and a digit
+    parts = [] if stack is None else list(stack.positions.values())
+    is_known = any(part.part_name() == "rank_bias" for part in parts)
+    tokens.ids[:, :2] = [14, 4] if is_known else [10, 1]  # the header of a number, and a digit
     channels = {TREE_POSITIONS.name: rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)}
-    for part in () if stack is None else stack.positions.values():
+    for part in parts:
         for producer in part.producers():
             channels[producer.channel.name] = np.stack([producer.compute(row) for row in tokens.ids])
     return tokens._replace(channels=channels)
