@@ -7,12 +7,12 @@ to it, and where numbers are written only those that have to be found are writte
     numjax train --config=luna:task=tatqa,numtok=anchor --workdir=runs/anchor-tatqa    # LUNA's tasks, with an encoder
 
 Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of configs/numgpt.py; limb=1|3 (digits of
-a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
-tells its size and first digits); count=off|on (whether a number of up to five limbs before the point says first how
-many they are: one more position); align=on|off (whether attention knows how many places two digits are apart);
-ngram=on|off (whether the vector of a digit tells those next to it; never with limb=3); known=on|off (whether numbers
-that are given, or repeat another, stand as they are read, without absolute positions and sizes; on by default where
-numbers are written, never with limb=3).
+a position: a number of n digits has n + 1 positions, known ones one more for a point, or n / 3 + 1); size=on|off
+(whether the header of a given number tells its size and first digits); count=off|on (whether a number of up to five
+limbs before the point says first how many they are: one more position); align=on|off (whether attention knows how
+many places two digits are apart); ngram=on|off (whether the vector of a digit tells those next to it; never with
+limb=3); known=on|off (whether numbers that are given, or repeat another, stand as they are read, without absolute
+positions and sizes; on by default where numbers are written, never with limb=3).
 """
 
 from __future__ import annotations

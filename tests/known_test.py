@@ -119,15 +119,11 @@ def test_marks_that_are_no_number_stay_marks(scheme, marks):
     assert scheme.automaton().run(ids).error
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (dict(size=3), "limbs: size=3 is for numbers written lowest first: leave it out, or known=True"),
-        (dict(size=1, values=True), "limbs: values=True is for numbers written lowest first"),
-    ],
-)
-def test_what_does_not_go_with_it_is_refused(scheme, options, line):
-    with pytest.raises(UsageError, match=line):
+@pytest.mark.parametrize("options", [{}, dict(size=3), dict(size=1, values=True)])
+def test_what_does_not_go_with_it_is_refused(scheme, options):
+    with pytest.raises(
+        UsageError, match="limbs: known=True needs a position for each digit .* set size=1"
+    ):
         build("text", dict(name="limbs", known=True) | options, vocab=scheme.vocab)
 
 

@@ -16,19 +16,21 @@ def count_given(ids: np.ndarray, until: int) -> int:
 def find_runs(ids: np.ndarray, opening: Collection[int], inside: Collection[int]) -> list[tuple[int, int]]:
     """(position of the token that opens a run, end of the run) of each longest run of an `opening` token and `inside`
     tokens behind it; ids int32[T]."""
-    is_inside, runs = np.isin(ids, list(inside)), []
-    for start in np.flatnonzero(np.isin(ids, list(opening))).tolist():
-        rest = np.flatnonzero(~is_inside[start + 1 :])
-        runs.append((start, start + 1 + int(rest[0]) if len(rest) else len(ids)))
-    return runs
+    starts = np.flatnonzero(np.isin(ids, list(opening)))
+    ends = _find_next(~np.isin(ids, list(inside)), starts)
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def find_fenced(ids: np.ndarray, opening: int, closing: int, breaks: Collection[int] = ()) -> list[tuple[int, int]]:
     """(position of each token `opening`, end of the run): up to the next `closing`, with it, or before the next
     `opening` or one of `breaks`; ids int32[T]."""
-    is_end, runs = np.isin(ids, [opening, closing, *breaks]), []
-    for start in np.flatnonzero(ids == opening).tolist():
-        ends = np.flatnonzero(is_end[start + 1 :])
-        end = start + 1 + int(ends[0]) if len(ends) else len(ids)
-        runs.append((start, end + int(end < len(ids) and ids[end] == closing)))
-    return runs
+    starts = np.flatnonzero(ids == opening)
+    ends = _find_next(np.isin(ids, [opening, closing, *breaks]), starts)
+    ends = ends + np.append(ids == closing, False)[ends]
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def _find_next(wanted: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The first position behind each of `starts` at which `wanted`, bool[T], is True; T if there is none."""
+    found = np.append(np.flatnonzero(wanted), len(wanted))
+    return found[np.searchsorted(found, starts, side="right")]

@@ -120,9 +120,10 @@ class Scheme(digits.Scheme):
         for option, count in (("counted", counted), ("names", names)):
             if count < 0:
                 raise UsageError(f"limbs: {option} must be at least 0, not {count}")
-        for option, is_set in (("size=3", size > 1), ("values=True", values)):
-            if known and is_set:
-                raise UsageError(f"limbs: {option} is for numbers written lowest first: leave it out, or known=True")
+        if known and (size > 1 or values):
+            raise UsageError(
+                "limbs: known=True needs a position for each digit and no values: set size=1,values=False"
+            )
         self.known = known
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
@@ -238,10 +239,11 @@ class Scheme(digits.Scheme):
 
     def _write_known(self, number: Number, row: RowBuilder) -> tuple[str, ...] | None:
         """The marks of a number that stands as it is read; None for others."""
-        is_given = self._is_prompt(row) and not row.source
-        is_copied = number.surface in {other.surface for other in (*row.source, *row.numbers[:-1])}
+        if self._is_prompt(row) and not row.source:
+            return known.write(number.surface)
         has_order = sum(character.isdigit() for character in number.surface) > 1
-        return known.write(number.surface) if is_given or (is_copied and has_order) else None
+        is_copied = has_order and any(number.surface == other.surface for other in (*row.source, *row.numbers[:-1]))
+        return known.write(number.surface) if is_copied else None
 
     def _name_number(self, number: Number, row: RowBuilder) -> tuple[str, ...]:
         """The mark of a number's name, if it has one."""
