@@ -121,9 +121,7 @@ def test_marks_that_are_no_number_stay_marks(scheme, marks):
 
 @pytest.mark.parametrize("options", [{}, dict(size=3), dict(size=1, values=True)])
 def test_what_does_not_go_with_it_is_refused(scheme, options):
-    with pytest.raises(
-        UsageError, match="limbs: known=True needs a position for each digit .* set size=1"
-    ):
+    with pytest.raises(UsageError, match=r"limbs: known=True needs a position for each digit .* set size=1"):
         build("text", dict(name="limbs", known=True) | options, vocab=scheme.vocab)
 
 
