@@ -17,6 +17,7 @@ The rule, in full:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -29,6 +30,7 @@ from numjax.build import build, locate_module
 from numjax.bundled import data
 from numjax.bundled.experiments import sources
 from numjax.config import blocks, recipe
+from numjax.errors import UsageError
 from numjax.inspect import vectors
 from numjax.train.workdir import FREE as RESUMABLE
 
@@ -76,6 +78,25 @@ def list_settings(config: Any, start: Settings | None = None) -> dict[str, Any]:
 def list_defaults(config: Any) -> dict[str, Any]:
     """The defaults of a config's options: of each part, and of all other settings."""
     return flatten(recipe.BASE) | flatten(blocks.list_defaults(config))
+
+
+def list_recorded_defaults(settings: Settings) -> dict[str, Any]:
+    """The present defaults of the options of recorded settings, path → value; none of a part that is gone."""
+    defaults = flatten(recipe.BASE)
+    for path, name in settings.items():
+        block, _, last = path.rpartition(".")
+        kind, several = blocks.BLOCK_KINDS.get(block.partition(".")[0], ("", False))
+        if kind and last == "name" and block.count(".") == several:
+            with contextlib.suppress(UsageError):
+                defaults |= flatten(blocks.make_default_block(kind, name), f"{block}.")
+    return defaults
+
+
+def are_same(first: Settings, second: Settings) -> bool:
+    """Whether two recorded settings name one result: they are equal, or one lacks options that were added later and
+    have their defaults in the other. Settings that were not recorded (empty) are the same as none."""
+    pairs = ((first, second), (second, first)) if first and second else ()
+    return any(not list_differences(older, newer, list_recorded_defaults(newer)) for older, newer in pairs)
 
 
 def list_roots(config: Any) -> tuple[str, ...]:

@@ -87,6 +87,33 @@ def test_seeds_of_other_settings_are_not_averaged(tmp_path):
     assert "other settings than 6 cells of this row (optim.weight_decay is 0.2, not 0.1); to have" in line
 
 
+def test_an_option_that_was_added_between_two_seeds_parts_them_nowhere(tmp_path, capsys):
+    """In a map, and where cells are committed. Another value of the option, or an unknown part, is another result."""
+    older = {"scheme.name": "limbs", "scheme.size": 1}
+    for key, options in {
+        "older": older,
+        "newer": older | {"scheme.known": False},
+        "other": older | {"scheme.known": True},
+        "gone": older | {"scheme.gone": False},
+    }.items():
+        write_settings(tmp_path, key, "present", **options)
+    for seed, key in enumerate(("older", "newer", "older", "newer", "other", "gone")):
+        write_cell(tmp_path, make_cell("carry", "add", seed, key=key))
+    ((grid,), _) = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert [cell.seed for cell in grid.cells["carry", "add"]] == [0, 1, 2, 3]
+    assert ["known is True" in line or "gone is False" in line for line in grid.left_out] == [True, True]
+    results, second = tmp_path / "results", tmp_path / "second"
+    archive.pack(tmp_path, results)
+    for seed, key in ((0, "newer"), (1, "older")):  # the other one's key, and one that is another result
+        write_cell(second, make_cell("carry", "add", seed, key=key))
+    write_cell(second, make_cell("carry", "add", 2, key="other"))
+    for key in ("older", "newer", "other"):
+        (second / "settings").mkdir(exist_ok=True)
+        shutil.copy(tmp_path / f"settings/{key}.json", second / "settings")
+    (line,) = archive.unpack(results, second)[1]
+    assert "seed2" in line and "another result (scheme.known" in line
+
+
 def test_cells_without_settings_do_not_stand_beside_cells_of_known_problems(tmp_path):
     write_cells(tmp_path, ["digits", "carry", "ntl"], ["add"])
     for row in ("digits", "carry"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -511,3 +512,17 @@ def test_a_dataset_opens_no_file_outside_its_folder(dataset):
             load_all(root)
     (folder / "dataset_info.json").write_text(json.dumps(info))
     load_all(root)
+
+
+def test_processes_may_write_one_file_at_the_same_time(tmp_path):
+    contents = [letter * 200_000 for letter in "abcdefgh"]
+    path = tmp_path / "folder" / "file.txt"
+
+    def write_often(content: str) -> None:
+        for _ in range(30):
+            files.write(path, content)
+            assert path.read_text() in contents, "a file is whole at any time"
+
+    with concurrent.futures.ThreadPoolExecutor(len(contents)) as pool:
+        list(pool.map(write_often, contents))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]

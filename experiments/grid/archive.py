@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from numjax.bundled.experiments import stored
+from numjax.bundled.experiments import identity, stored
 from numjax.bundled.experiments.grid import cells
 from numjax.errors import UsageError
 from numjax.runtime import files
@@ -126,6 +126,7 @@ def _list_conflicts(content: Mapping[str, Any], path: pathlib.Path, out: pathlib
             continue
         if cell["key"] != committed.get("key"):
             recorded = content.get(f"settings/{committed.get('key')}.json", {})
-            change = cells.describe_change(recorded, cells.load_settings(out, cell["key"]))
-            lines.append(f"{out / name}: {path} has {change}")
+            current = cells.load_settings(out, cell["key"])
+            if not identity.are_same(recorded, current):
+                lines.append(f"{out / name}: {path} has {cells.describe_change(recorded, current)}")
     return lines

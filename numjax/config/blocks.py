@@ -208,8 +208,17 @@ def list_defaults(config: Any) -> dict[str, Any]:
     for kind, block in list_blocks(blank):
         name = block["name"]
         block.clear()
-        block.update(_with_defaults(kind, {"name": name}))
+        block.update(make_default_block(kind, name))
     return blank
+
+
+def make_default_block(kind: str, name: str) -> dict[str, Any]:
+    """The block of a part with its default options.
+
+    Raises:
+      UsageError: there is no such part.
+    """
+    return _with_defaults(kind, {"name": name})
 
 
 def list_blocks(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

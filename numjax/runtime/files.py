@@ -14,6 +14,7 @@ import os
 import pathlib
 import sys
 import time
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,7 +28,8 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
-    """Writes the whole file or nothing: a kill or a full disk leaves the old file. Makes the folder.
+    """Writes the whole file or nothing: a kill or a full disk leaves the old file. Makes the folder. Of processes that
+    write one file at the same time, one's content is there whole.
 
     Args:
       content: text, bytes, or pieces of text to write one by one.
@@ -36,7 +38,7 @@ def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
       OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(path.name + ".tmp")
+    fresh = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         if isinstance(content, bytes):
             fresh.write_bytes(content)

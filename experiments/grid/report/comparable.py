@@ -29,10 +29,27 @@ def select(cells: Iterable[Cell], label: str) -> tuple[list[Cell], list[str]]:
         by_row.setdefault(cell.row, []).append(cell)
     kept = []
     for row_cells in by_row.values():
-        same, others = _keep_largest(row_cells, lambda cell: cell.key)
+        united = _unite_keys(row_cells)
+        same, others = _keep_largest(row_cells, lambda cell, united=united: united[cell.key])
         kept += same
         lines += [_describe_settings(group, same, label) for group in others]
     return kept, lines
+
+
+def _unite_keys(cells: Sequence[Cell]) -> dict[str, str]:
+    """Key → the key that stands for it. Keys of one column whose settings name one result have one, since an option
+    that was added between two seeds changes a key and no result."""
+    options = {cell.key: cell.options for cell in cells}
+    columns: dict[str, set[str]] = {}
+    for cell in cells:
+        columns.setdefault(cell.key, set()).add(cell.column)
+    united: dict[str, str] = {}
+    for key in sorted(options):
+        rivals = (other for other in set(united.values()) if columns[other] & columns[key])
+        united[key] = next(
+            (other for other in sorted(rivals) if identity.are_same(options[other], options[key])), key
+        )
+    return united
 
 
 def _keep_largest(cells: Iterable[Cell], name_of: Callable[[Cell], str]) -> tuple[list[Cell], list[list[Cell]]]:
