@@ -28,8 +28,8 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
-    """Writes the whole file or nothing: a kill or a full disk leaves the old file. Makes the folder. Of processes that
-    write one file at the same time, one's content is there whole.
+    """Writes the whole file or nothing: a kill or a full disk leaves the old file. Makes the folder.
+    Of processes that write one file at the same time, one's content is there whole.
 
     Args:
       content: text, bytes, or pieces of text to write one by one.
