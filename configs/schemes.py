@@ -161,8 +161,12 @@ ROWS = {
     "anchor_ngram": _anchored(sized=False, size=1, parts=12) | NGRAM,
     "anchor_ngram5": _anchored(sized=False, size=1, parts=12) | {"embeds.before": dict(name="digit_ngram", before=5)},
     "anchor_ngram_unaligned": _anchored(sized=False, aligned=False, size=1, parts=12) | NGRAM,
-    # A number that repeats another has its name.
+    # A number that repeats another has its name; and the same without absolute positions.
     "anchor_named": _anchored(sized=False, size=1, parts=12, names=8) | NGRAM | NAMED,
+    "anchor_named_free": _anchored(sized=False, size=1, parts=12, names=8)
+    | NGRAM
+    | NAMED
+    | {"positions.sequence": dict(name="none")},
     # Only numbers that are neither given nor repeated are written lowest first; no absolute positions.
     "anchor_known": _anchored(sized=False, size=1, parts=12, known=True) | KNOWN,
     # Our own: characters of residues, under which sums and products are rotations.
