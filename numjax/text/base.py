@@ -45,6 +45,7 @@ class RowBuilder(NamedTuple):
     numbers: list[Number]
     starts: list[int]
     memory: dict[str, str]  # what a scheme keeps of the row so far
+    marks: set[int]  # the document's marks so far
     offsets: list[np.ndarray] | None = None  # of the ids added since the last mark, from there; None: not requested
     source: tuple[Number, ...] = ()  # the numbers of the encoder's input
 
@@ -132,7 +133,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
           DataError: the document is outside the scheme's grammar, or a number is not finite.
           UsageError: the vocabulary lacks one of its marks; or a segment's characters are unknown.
         """
-        row = RowBuilder([], [], [], [], {}, [] if offsets else None, () if source is None else source.numbers)
+        row = RowBuilder([], [], [], [], {}, set(), [] if offsets else None, () if source is None else source.numbers)
         run: list[Segment] = []
         covered: list[np.ndarray] = []
         offset = 0
@@ -151,7 +152,8 @@ class BaseScheme(protocols.Scheme, abc.ABC):
             if segment is not None:
                 row.starts.append(len(row.ids))
                 self._check_mark(segment)
-                row.add([self.vocab.mark(segment.name)])
+                row.marks.add(token := self.vocab.mark(segment.name))
+                row.add([token])
                 covered.append(np.asarray([[offset, offset + len(segment.name)]], np.int32))
                 offset += len(segment.name)
         trace = self.automaton().run(row.ids)

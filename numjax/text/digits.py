@@ -266,7 +266,7 @@ class Scheme(BaseScheme):
 
     def _is_prompt(self, row: RowBuilder) -> bool:
         """Whether the row has not yet reached the mark `until`, behind which answers stand."""
-        return not self.until or self.vocab.mark(self.until) not in row.ids
+        return not self.until or self.vocab.mark(self.until) not in row.marks
 
     def _spell(self, character: str) -> list[int]:
         if character not in self._spellings:
