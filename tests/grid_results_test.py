@@ -114,6 +114,19 @@ def test_an_option_that_was_added_between_two_seeds_parts_them_nowhere(tmp_path,
     assert "seed2" in line and "another result (scheme.known" in line
 
 
+def test_settings_are_united_over_columns_that_only_one_of_them_shares(tmp_path):
+    for key, columns, options in (
+        ("a", ["add"], {}),
+        ("b", ["add", "mul"], {"scheme.known": False}),
+        ("c", ["mul"], {}),
+    ):
+        write_settings(tmp_path, key, "present", **{"scheme.name": "limbs"}, **options)
+        for column in columns:
+            write_cell(tmp_path, make_cell("carry", column, "abc".index(key), key=key))
+    ((grid,), _) = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert [cell.seed for cell in grid.cells["carry", "mul"]] == [1, 2] and not grid.left_out
+
+
 def test_cells_without_settings_do_not_stand_beside_cells_of_known_problems(tmp_path):
     write_cells(tmp_path, ["digits", "carry", "ntl"], ["add"])
     for row in ("digits", "carry"):

@@ -526,3 +526,15 @@ def test_processes_may_write_one_file_at_the_same_time(tmp_path):
     with concurrent.futures.ThreadPoolExecutor(len(contents)) as pool:
         list(pool.map(write_often, contents))
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_write_whose_pieces_fail_leaves_the_old_file_alone(tmp_path):
+    def make_pieces():
+        yield "half"
+        raise DataError("a bad record")
+
+    path = tmp_path / "file.txt"
+    files.write(path, "old")
+    with pytest.raises(DataError, match="a bad record"):
+        files.write(path, make_pieces())
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]

@@ -46,7 +46,7 @@ def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
             with fresh.open("w", encoding="utf-8") as file:
                 file.writelines([content] if isinstance(content, str) else content)
         fresh.replace(path)
-    except OSError:
+    except BaseException:  # also of the pieces, or Ctrl-C
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise

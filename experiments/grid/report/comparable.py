@@ -49,6 +49,7 @@ def _unite_keys(cells: Sequence[Cell]) -> dict[str, str]:
         united[key] = next(
             (other for other in sorted(rivals) if identity.are_same(options[other], options[key])), key
         )
+        columns[united[key]] |= columns[key]
     return united
 
 
