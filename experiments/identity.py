@@ -94,7 +94,7 @@ def list_recorded_defaults(settings: Settings) -> dict[str, Any]:
 
 def are_same(first: Settings, second: Settings) -> bool:
     """Whether two recorded settings name one result: they are equal, or one lacks options that were added later and
-    have their defaults in the other. Settings that were not recorded (empty) are the same as none."""
+    have their defaults in the other. Settings that were not recorded (empty) are the same as no others."""
     pairs = ((first, second), (second, first)) if first and second else ()
     return any(not list_differences(older, newer, list_recorded_defaults(newer)) for older, newer in pairs)
 

@@ -87,7 +87,7 @@ def test_seeds_of_other_settings_are_not_averaged(tmp_path):
     assert "other settings than 6 cells of this row (optim.weight_decay is 0.2, not 0.1); to have" in line
 
 
-def test_an_option_that_was_added_between_two_seeds_parts_them_nowhere(tmp_path, capsys):
+def test_an_option_that_was_added_between_two_seeds_parts_them_nowhere(tmp_path):
     """In a map, and where cells are committed. Another value of the option, or an unknown part, is another result."""
     older = {"scheme.name": "limbs", "scheme.size": 1}
     for key, options in {

@@ -514,7 +514,7 @@ def test_a_dataset_opens_no_file_outside_its_folder(dataset):
     load_all(root)
 
 
-def test_processes_may_write_one_file_at_the_same_time(tmp_path):
+def test_several_writers_may_write_one_file_at_the_same_time(tmp_path):
     contents = [letter * 200_000 for letter in "abcdefgh"]
     path = tmp_path / "folder" / "file.txt"
 
