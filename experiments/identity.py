@@ -65,8 +65,10 @@ def list_settings(config: Any, start: Settings | None = None) -> dict[str, Any]:
     source_files = builder.files(builder.complete_options(dataset_options))
     settings["data.version"] = str(builder.VERSION)
     settings["data.files"] = digest_files(source_files) if source_files else ""
+    read = {place for file in source_files for place in (file.resolve(), *file.resolve().parents)}
     for path, value in settings.items():
-        if path.startswith("task.") and isinstance(value, str) and value and os.path.exists(value):
+        is_text = path.startswith("task.") and path != "task.name" and isinstance(value, str) and value
+        if is_text and pathlib.Path(value).resolve() in read:
             settings[path] = FILES  # `data.files` has the content
         elif path == "init_from" and start:
             settings[path] = FILES

@@ -114,6 +114,19 @@ def test_data_count_by_content_and_not_by_path(tmp_path):
     assert start_keys[0] == start_keys[1] and len({*start_keys, runs.make_key(make_cell())}) == 4
 
 
+def test_a_folder_with_the_name_of_an_option_is_no_data(tmp_path, monkeypatch):
+    """Otherwise two tasks would have one key where folders of their names are."""
+    cells = [make_cell(), settings.make_cell(OPTIONS, "gnc", "numgpt")]
+    recorded = [runs.list_settings(cell) for cell in cells]
+    named = {
+        value for s in recorded for path, value in s.items() if path.startswith("task.") and isinstance(value, str)
+    }
+    for name in filter(None, named):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert {"mme", "gnc"} <= named and [runs.list_settings(cell) for cell in cells] == recorded
+
+
 def test_weights_and_vocabularies_count_by_content(tmp_path):
     keys = []
     for name, content in (("a", "x"), ("b", "x"), ("c", "y")):
