@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -134,9 +135,17 @@ def build(kind: str, block: Mapping[str, Any], **fields: Any) -> Any:
 
 def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
     """The options of a block of this part, by name: its parameters without those that only the context sets."""
-    parameters = {
-        p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC
-    }
+    return dict(_list_options(find(kind, name)))
+
+
+def context_options(kind: str, name: str) -> set[str]:
+    """The options of a part that come from the context if its block does not set them."""
+    return set(_list_context_options(find(kind, name)))
+
+
+@functools.cache
+def _list_options(part: type[protocols.Part]) -> dict[str, inspect.Parameter]:
+    parameters = {p.name: p for p in inspect.signature(part).parameters.values() if p.kind not in _VARIADIC}
     # Linen adds two of its own.
     parameters = {
         key: p
@@ -146,10 +155,10 @@ def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
     return {key: p.replace(annotation=_type_text(p.annotation)) for key, p in parameters.items()}
 
 
-def context_options(kind: str, name: str) -> set[str]:
-    """The options of a part that come from the context if its block does not set them."""
-    declared = inspect.signature(find(kind, name)).parameters.values()
-    return {p.name for p in declared if _context_mark(p.annotation) == "OptionOrContext"}
+@functools.cache
+def _list_context_options(part: type[protocols.Part]) -> frozenset[str]:
+    declared = inspect.signature(part).parameters.values()
+    return frozenset(p.name for p in declared if _context_mark(p.annotation) == "OptionOrContext")
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

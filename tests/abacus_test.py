@@ -135,6 +135,7 @@ def test_a_vocabulary_without_digits_is_refused():
         make_part().init(jax.random.key(0), Tokens(*(np.zeros((1, 2), np.int32) for _ in range(3))), method="added")
 
 
+@pytest.mark.whole
 def test_set_adds_it_to_a_model_that_trains_and_generates(tmp_path):
     config = numgpt.get_config("smoke,task=generation,system=digits")
     model, _ = train_with_changes(tmp_path, config, "+positions.place=abacus")

@@ -82,7 +82,10 @@ def test_a_number_in_text_has_a_header_and_its_digits_and_comes_back(words):
     assert n_numbers > 50
 
 
-@pytest.mark.parametrize("task", ["mme", "mme,known=on", "generation", "text", "tatqa"])
+SLOW_TASKS = [pytest.param(task, marks=pytest.mark.whole) for task in ("generation", "tatqa")]
+
+
+@pytest.mark.parametrize("task", ["mme", "mme,known=on", "text", *SLOW_TASKS])
 def test_each_kind_of_task_learns_and_scores(task, tmp_path):
     is_table = task == "tatqa"
     config = luna.get_config("smoke,task=tatqa,numtok=anchor") if is_table else make_config(f"smoke,task={task}")

@@ -178,6 +178,7 @@ def test_the_heads_mass_is_the_product_over_bits(rng):
     np.testing.assert_allclose(head.number_log_prob(out, to_numeral(values, 20))["bits"], expected, rtol=1e-5)
 
 
+@pytest.mark.whole
 def test_set_makes_numgpt_a_bittokens_model(tmp_path):
     words = ("embeds.numeral=bits:dim=128,fusion=add", "heads.next=bits")
     model, metrics = train_with_changes(tmp_path / "run", numgpt.get_config("smoke,task=generation"), *words)

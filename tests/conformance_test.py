@@ -359,7 +359,14 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "head"), OBJECTIVES)
+def choose_marks(objective: str, head: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Marks a pair as slow and the like of others. Unmarked are `nll` with each head, and each other objective with
+    two heads, `token` if it fits."""
+    first = sorted((h for o, h in OBJECTIVES if o == objective), key=lambda h: h != "token")[:2]
+    return () if objective == "nll" or head in first else (pytest.mark.whole,)
+
+
+@pytest.mark.parametrize(("name", "head"), [pytest.param(*pair, marks=choose_marks(*pair)) for pair in OBJECTIVES])
 def test_objective(name, head, rng):
     """Sums and counts over rows add up to those of the batch: exact under any sharding or accumulation."""
     objective = make_objective(name, head)

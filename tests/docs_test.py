@@ -194,7 +194,12 @@ def test_every_command_has_flags_that_exist_and_parts_that_fit(tmp_path, monkeyp
 
 
 # Pages that train several models. `make test` parses their commands, `make test-all` runs them.
-LONG_PAGES = {f"guides/{name}" for name in ("clusters", "generate", "notebook", "predict", "profiling", "train")}
+LONG_PAGES = {
+    f"guides/{name}"
+    for name in (
+        "clusters", "configs", "evaluate", "generate", "notebook", "parts", "predict", "profiling", "train", "vectors"
+    )
+}  # fmt: skip
 PAGES = sorted({block.page for block in BLOCKS if block.language in ("bash", "python") and not block.reason})
 
 

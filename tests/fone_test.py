@@ -217,6 +217,7 @@ def test_targets_without_numbers_score_only_tokens(rng):
     assert set(head.log_prob(out, Targets(inputs.ids, inputs.ids > 0))) == {"token"}
 
 
+@pytest.mark.whole
 def test_a_config_with_fone_trains_scores_and_generates(tmp_path):
     words = "embeds.numeral=fone:integer=7,fraction=2", "heads.next=fone:integer=7,fraction=2"
     model, metrics = train_with_changes(tmp_path, numgpt.get_config("smoke,task=generation"), *words)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import types
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from numjax.build import build, find, names, options
 from numjax.config import blocks, fit
@@ -68,6 +70,7 @@ BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "articles": ("mathgpt", "smoke,task=articles", ()),
 }
 NONE = "none"
+NAMED_BLOCKS = ("embeds", "positions", "heads", "objectives")
 
 
 class Combination(NamedTuple):
@@ -121,7 +124,16 @@ def _scheme_options(choices: Mapping[str, str]) -> str:
 
 def make_config(combination: Combination) -> Any:
     """Makes the config of a combination, small enough to train in seconds."""
-    config = _load_base(combination.base).copy_and_resolve_references().unlock()
+    config = _change_blocks(combination).copy_and_resolve_references().unlock()
+    _shrink(config)
+    return config
+
+
+def _change_blocks(combination: Combination) -> Any:
+    """Makes the config of a combination. It shares the blocks that it does not change: a whole copy takes longer
+    than all that a pair is asked for."""
+    base = dict(_load_base(combination.base).items())
+    config = ConfigDict(base | {field: ConfigDict(dict(base[field].items())) for field in NAMED_BLOCKS})
     head, choices = get_main_head(config), dict(combination.choices)
     words = []
     for axis, field in (("scheme", "scheme"), ("backbone", "backbone")):
@@ -143,9 +155,7 @@ def make_config(combination: Combination) -> Any:
     if choices.get("objective", NONE) != NONE:
         needs_head = "head" in options("objectives", choices["objective"])
         words.append(f"+objectives.extra={choices['objective']}" + (f":head={head}" if needs_head else ""))
-    blocks.apply_changes(config, words)
-    _shrink(config)
-    return config
+    return blocks.apply_changes(config, words)
 
 
 def _shrink(config: Any) -> None:
@@ -170,16 +180,21 @@ def _count_positions(config: Any) -> int:
 
 
 @functools.cache
+def _build_task(base: str) -> Any:
+    return build("tasks", _load_base(base).task)
+
+
+@functools.cache
 def _find_faults(base: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
-    config = make_config(Combination(base, dict(choices)))
-    return tuple(fit.find_faults(config, build("tasks", config.task)))
+    return tuple(fit.find_faults(_change_blocks(Combination(base, dict(choices))), _build_task(base)))
 
 
 def find_faults(combination: Combination) -> tuple[str, ...]:
     return _find_faults(combination.base, tuple(sorted(combination.choices.items())))
 
 
-def get_choices(base: str) -> dict[str, str]:
+@functools.cache
+def get_choices(base: str) -> Mapping[str, str]:
     """Returns the choice of a base on each axis."""
     config = _load_base(base)
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
@@ -188,7 +203,7 @@ def get_choices(base: str) -> dict[str, str]:
         choices[axis] = next((config.embeds[name].name for name, kind in kinds.items() if kind == axis), NONE)
     position_names = [block.name for block in config.positions.values()]
     choices["positions"] = "tree" if "tree" in position_names else position_names[0]
-    return choices | {"head": config.heads[get_main_head(config)].name}
+    return types.MappingProxyType(choices | {"head": config.heads[get_main_head(config)].name})
 
 
 def draw_combination(
@@ -229,18 +244,19 @@ def find_compatible_pairs() -> Mapping[frozenset[Choice], Combination]:
         for first, second in itertools.combinations_with_replacement(singles, 2):
             if first == second or first.keys() != second.keys():
                 combination = Combination(base, get_choices(base) | first | second)
-                if not find_faults(combination):
+                is_known = all(pair in combinations for pair in combination.list_pairs())
+                if not is_known and not find_faults(combination):
                     add(combination)
     return combinations
 
 
-def make_covering_set(seed: int = 0, depth: int = 8) -> list[Combination]:
-    """Returns combinations that together contain every compatible pair.
+def make_covering_set(seed: int = 0, most: int | None = None, depth: int = 8) -> list[Combination]:
+    """Returns combinations that together contain every compatible pair, or as many pairs as `most` of them do.
 
     Each is drawn for a pair that is still missing: the best of `depth` draws.
     """
     rng, missing_pairs, combinations = np.random.default_rng(seed), set(find_compatible_pairs()), []
-    while missing_pairs:
+    while missing_pairs and len(combinations) != most:
         pair = min(missing_pairs, key=lambda p: (hash_pair(p, seed), sorted(p)))
         best: Combination | None = None
         gain = 0

@@ -333,6 +333,7 @@ print(mesh.devices.shape, len({tuple(device.coords) for device in mesh.devices.f
 
 
 @tpu
+@pytest.mark.whole
 def test_the_124m_plan_fits_a_small_slice(tmp_path):
     plan, program, _ = compile_plan("decoder_124m", "v5e:4x4", tmp_path)
     assert plan["chips"] == 16 and plan["mfu"] >= 0.40

@@ -138,27 +138,27 @@ def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(
 
 
 def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(single_run, tmp_path):
-    process = start(4, tmp_path)
+    process = start(2, tmp_path)
     reach(process, tmp_path, 6)
     process.send_signal(signal.SIGTERM)
     code, _, err = finish(process)
     assert code == 143, err[-3000:]
     assert "run the same command to go on" in err
     last_step = max(losses(tmp_path))
-    _, err = run_launcher(2, tmp_path, devices=2)
+    _, err = run_launcher(1, tmp_path, devices=4)
     assert f"resumed {tmp_path}" in err and last_step < 40
     check_losses(losses(tmp_path), losses(single_run))
 
 
 def test_the_death_of_one_process_stops_all_and_a_restart_loses_nothing(single_run, tmp_path):
-    process = start(4, tmp_path)
+    process = start(2, tmp_path)
     reach(process, tmp_path, 12)
     pids = [int(word) for word in _children(process.pid)]
     os.kill(pids[-1], signal.SIGKILL)
     start_time = time.monotonic()
     code, _, err = finish(process)
     assert code == 137 and time.monotonic() - start_time < 60, err[-3000:]
-    assert "process 3 of 4 was killed by SIGKILL" in err.splitlines()[-1]
+    assert "process 1 of 2 was killed by SIGKILL" in err.splitlines()[-1]
     assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids)
     # A file of one process is damaged as well: all processes must agree on the step before.
     newest = max((tmp_path / "checkpoints").glob("[0-9]*"), key=lambda path: int(path.name))

@@ -9,6 +9,7 @@ Legend: K digits of a `Numeral`, L limbs of 16 bits, the lowest first, N bits, t
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -48,22 +49,41 @@ def _powers_of_ten() -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(limbs, np.uint32), np.asarray(exponents, np.int32)
 
 
+def _carry(columns: jax.Array, base: int) -> jax.Array:
+    """The same number, Σ column · base^k with the lowest column first, in digits below `base`."""
+    carry, digits = jnp.zeros_like(columns[..., 0]), []
+    for k in range(columns.shape[-1]):
+        total = columns[..., k] + carry
+        digits.append(total % base)
+        carry = total // base
+    return jnp.stack(digits, axis=-1)
+
+
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of whole numbers, uint32[..., La + Lb] limbs."""
-    columns = [jnp.zeros(jnp.broadcast_shapes(a.shape[:-1], b.shape[:-1]), jnp.uint32)] * (a.shape[-1] + b.shape[-1])
-    for i in range(a.shape[-1]):
-        carry = jnp.zeros_like(columns[0])
-        for j in range(b.shape[-1]):
-            total = columns[i + j] + a[..., i] * b[..., j] + carry
-            columns[i + j], carry = total & 0xFFFF, total >> _LIMB
-        columns[i + b.shape[-1]] = carry
-    return jnp.stack(columns, axis=-1)
+    products = a[..., :, None] * b[..., None, :]
+    n_rows, n_limbs = a.shape[-1], a.shape[-1] + b.shape[-1]
+
+    def add_columns(rows: jax.Array) -> jax.Array:
+        # With zeros up to n_limbs + 1 behind it, each row begins one column further when the rows are joined and cut.
+        padded = jnp.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, n_limbs + 1 - b.shape[-1])])
+        joined = padded.reshape(*padded.shape[:-2], -1)[..., : n_rows * n_limbs]
+        return joined.reshape(*padded.shape[:-2], n_rows, n_limbs).sum(-2)
+
+    low, high = add_columns(products & 0xFFFF), add_columns(products >> _LIMB)
+    return _carry(low + jnp.pad(high[..., :-1], [(0, 0)] * (high.ndim - 1) + [(1, 0)]), 1 << _LIMB)
 
 
 def _to_bits(limbs: jax.Array) -> jax.Array:
     """Limbs as bits, int32[..., 16 L], the highest first."""
     bits = (limbs[..., ::-1, None] >> jnp.arange(_LIMB - 1, -1, -1, dtype=jnp.uint32)) & 1
     return bits.reshape(*limbs.shape[:-1], -1).astype(jnp.int32)
+
+
+def _to_limbs(bits: jax.Array) -> jax.Array:
+    """Bits as limbs, uint32[..., N / 16]."""
+    groups = bits.reshape(*bits.shape[:-1], -1, _LIMB)[..., ::-1, :]
+    return _to_integer(groups).astype(jnp.uint32)
 
 
 def _take_bits(bits: jax.Array, start: jax.Array, count: int) -> jax.Array:
@@ -75,14 +95,15 @@ def _take_bits(bits: jax.Array, start: jax.Array, count: int) -> jax.Array:
 
 def _spell_whole(digits: jax.Array) -> jax.Array:
     """Limbs of the whole number with these decimal digits."""
-    n_limbs = -(-int(digits.shape[-1] * np.log2(10) + 1) // _LIMB)
-    limbs = [jnp.zeros(digits.shape[:-1], jnp.uint32)] * n_limbs
-    for k in range(digits.shape[-1]):
-        carry = digits[..., k].astype(jnp.uint32)
-        for i in range(n_limbs):
-            total = limbs[i] * 10 + carry
-            limbs[i], carry = total & 0xFFFF, total >> _LIMB
-    return jnp.stack(limbs, axis=-1)
+    n_digits = digits.shape[-1]
+    n_limbs = -(-int(n_digits * np.log2(10) + 1) // _LIMB)
+    powers = _list_digits([10**k for k in range(n_digits - 1, -1, -1)], 1 << _LIMB, n_limbs)
+    return _carry((digits[..., None].astype(jnp.uint32) * powers).sum(-2), 1 << _LIMB)
+
+
+def _list_digits(values: Sequence[int], base: int, count: int) -> np.ndarray:
+    """The digits of whole numbers in a base, uint32[values, count], the lowest first."""
+    return np.asarray([[value // base**i % base for i in range(count)] for value in values], np.uint32)
 
 
 def encode(numerals: Numeral) -> jax.Array:
@@ -158,8 +179,7 @@ def decode(bits: jax.Array, digits: int, keep: int = 15) -> Numeral:
     mantissa_bits = jnp.concatenate([(biased > 0).astype(jnp.int32)[..., None], fraction], axis=-1)
     exponent = jnp.maximum(biased, 1) - EXPONENT_BIAS - MANTISSA_BITS  # of the last bit
     padded = jnp.pad(mantissa_bits, [(0, 0)] * (bits.ndim - 1) + [(64 - MANTISSA_BITS - 1, 0)])
-    limbs = padded.reshape(*bits.shape[:-1], 4, _LIMB)[..., ::-1, :]
-    mantissa = (limbs << jnp.arange(_LIMB - 1, -1, -1)).sum(-1).astype(jnp.uint32)
+    mantissa = _to_limbs(padded)
     first = jnp.argmax(mantissa_bits, axis=-1)
     is_zero = ~(mantissa_bits > 0).any(-1)
     # The decimal exponent from the binary one: the product with this log is at most one too low.
@@ -240,18 +260,22 @@ def invert(bits: jax.Array) -> jax.Array:
     half = 27
     high, low = (_to_integer(part).astype(jnp.uint32) for part in (divisor[..., :-half], divisor[..., -half:]))
     rest_high, rest_low = jnp.full(first.shape, 1 << (MANTISSA_BITS - half), jnp.uint32), jnp.zeros_like(low)
-    quotient = []
-    for _ in range(MANTISSA_BITS + 2):
+
+    def add_bit(rest, _):
+        rest_high, rest_low = rest
         rest_low = rest_low << 1
         rest_high, rest_low = (rest_high << 1) + (rest_low >> half), rest_low & ((1 << half) - 1)
         fits = (rest_high > high) | ((rest_high == high) & (rest_low >= low))
         borrow = (rest_low < low).astype(jnp.uint32)
         rest_high = jnp.where(fits, rest_high - high - borrow, rest_high)
         rest_low = jnp.where(fits, (rest_low + (borrow << half)) - low, rest_low)
-        quotient.append(fits.astype(jnp.int32))
-    quotient.append(((rest_high > 0) | (rest_low > 0)).astype(jnp.int32))
+        return (rest_high, rest_low), fits.astype(jnp.int32)
+
+    # Few steps at once: all of them in one program take long to compile.
+    rest, quotient = jax.lax.scan(add_bit, (rest_high, rest_low), None, length=MANTISSA_BITS + 2, unroll=6)
+    remainder = ((rest[0] > 0) | (rest[1] > 0)).astype(jnp.int32)
     one = jnp.zeros(MANTISSA_BITS + 3, jnp.int32).at[0].set(1)
-    digits = jnp.where(is_power[..., None], one, jnp.stack(quotient, axis=-1))
+    digits = jnp.where(is_power[..., None], one, jnp.stack([*quotient, remainder], axis=-1))
     result_exponent = jnp.where(is_power, -exponent, -exponent - 1)
     exact = jnp.ones(first.shape, bool)
     fields = _round(digits, jnp.zeros_like(first), result_exponent, exact)
@@ -281,13 +305,7 @@ def _spell_scaled(mantissa: jax.Array, exponent: jax.Array, q: jax.Array) -> jax
     rounds_up = ~is_exact & (behind > 0).all(-1)
     has_more = (((jnp.arange(bits.shape[-1]) >= rest[..., None]) & (bits > 0)).any(-1) | ~is_exact) & ~rounds_up
     whole_bits = _increment(whole_bits, rounds_up)
-    limbs = whole_bits.reshape(*whole_bits.shape[:-1], 4, _LIMB)
-    limbs = [(limbs[..., i, :] << jnp.arange(_LIMB - 1, -1, -1)).sum(-1).astype(jnp.uint32) for i in range(4)]
-    columns = []
-    for _ in range(_DIGITS + 1):
-        remainder = jnp.zeros_like(limbs[0])
-        for i in range(4):  # the highest first
-            total = (remainder << _LIMB) + limbs[i]
-            limbs[i], remainder = total // 10, total % 10
-        columns.append(remainder.astype(jnp.int32))
-    return jnp.stack([*columns[::-1], has_more.astype(jnp.int32)], axis=-1)
+    limbs = _to_limbs(whole_bits)
+    powers = _list_digits([1 << (_LIMB * i) for i in range(limbs.shape[-1])], 10, _DIGITS + 1)
+    columns = _carry((limbs[..., None] * powers).sum(-2), 10).astype(jnp.int32)
+    return jnp.concatenate([columns[..., ::-1], has_more.astype(jnp.int32)[..., None]], axis=-1)
