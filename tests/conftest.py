@@ -45,7 +45,7 @@ if not flags.FLAGS.is_parsed():
 
 
 # Files of few tests that take minutes. They start first: otherwise one worker would run them alone at the end.
-SLOW_FILES = ("pairs_test", "meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test")
+SLOW_FILES = ("pairs_test", "processes_test", "docs_test", "meshes_test", "readme_test", "faults_test", "runs_test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

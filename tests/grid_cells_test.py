@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -264,15 +265,22 @@ def test_an_option_that_was_added_later_leaves_cells_as_they_are(tmp_path):
     assert cells.choose_key(job)[1] == older_key, "and those of cells that are there come first"
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "experiments/grid/results/cpu/cells").glob("*.json.gz")), ids=lambda path: path.name
-)
-def test_committed_cells_are_those_of_the_present_code(path, tmp_path):
+RESULTS = ROOT / "experiments/grid/results"
+
+
+@pytest.fixture(scope="module")
+def committed_cells(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("committed")
+    archive.unpack(RESULTS, folder)
+    return folder
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "cpu/cells").glob("*.json.gz")), ids=lambda path: path.name)
+def test_committed_cells_are_those_of_the_present_code(path, committed_cells):
     """A change that makes another result of a row must remove its cells, or leave the row's settings as they were."""
-    archive.unpack(path.parent.parent.parent, tmp_path)
     row = path.name.removesuffix(".json.gz")
     scale = SCALES["cpu"]
-    job = cells.Job(rows.list_rows()[row], scale, choose_columns([], scale), 0, str(tmp_path))
+    job = cells.Job(rows.list_rows()[row], scale, choose_columns([], scale), 0, str(committed_cells))
     assert not cells.list_missing(job, cells.choose_key(job)[1])
 
 

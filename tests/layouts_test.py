@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from decimal import Decimal
 from fractions import Fraction
@@ -207,12 +208,14 @@ def test_scientific_notation_has_the_nearest_number(options, vocabulary, rng):
     for value in values:
         nearest = scheme.nearest(value)
         size, result = min(abs(Fraction(value)), sizes[-1]) if value < 10**20 else sizes[-1], abs(Fraction(nearest))
-        assert result in sizes and nearest.is_signed() == value.is_signed()
+        assert sizes[bisect.bisect_left(sizes, result)] == result and nearest.is_signed() == value.is_signed()
+        above = bisect.bisect_right(sizes, size)
         if scheme.rounding == "down":
-            assert result == max(x for x in sizes if x <= size)
+            assert result == sizes[above - 1]
         else:
-            best = min(abs(x - size) for x in sizes)
-            candidates = [x for x in sizes if abs(x - size) == best]
+            neighbours = sizes[above - 1 : above + 1]
+            best = min(abs(x - size) for x in neighbours)
+            candidates = [x for x in neighbours if abs(x - size) == best]
             assert result in candidates
             if scheme.rounding == "half_up":
                 assert result == max(candidates)
