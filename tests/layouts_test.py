@@ -188,6 +188,23 @@ def test_symbols_of_a_number_are_marked_as_its_own(name, options, vocabulary):
         assert changed.any() and set(features.numeral_index[changed].tolist()) == {i}
 
 
+ANSWERING = [(name, options) for name, options, _ in EXACT if name in ("reversed", "hints", "limbs")]
+ANSWERING += [("digits", {"layout": layout}) for layout in ("agg", "pause", "value", "value_after", "value_alone")]
+ANSWERING += [("limbs", {"size": 1, "values": True}), ("limbs", {"size": 1, "known": True}), ("carry_save", {})]
+
+
+@pytest.mark.parametrize("given", ["12 eggs and 7.50 g", "no eggs"])
+@pytest.mark.parametrize(("name", "options"), ANSWERING)
+def test_a_target_behind_a_source_is_written_as_behind_the_mark(name, options, given, vocabulary):
+    """An encoder–decoder writes all of its target, whether or not the source has numbers."""
+    scheme = make_scheme(name, vocabulary, **options)
+    source, target = scheme.parse(given), scheme.parse("so 12 or 345 and 12.25")
+    ids = scheme.encode(target, source=scheme.encode(source)).ids.tolist()
+    whole = scheme.encode((*source, Mark("[SEP]"), *target)).ids.tolist()
+    assert ids == whole[len(whole) - len(ids) :] and whole[-len(ids) - 1] == scheme.vocab.mark("[SEP]")
+    assert not set(scheme.unwritten) & set(ids)
+
+
 def values_of(document):
     return [segment.value for segment in document if isinstance(segment, Number)]
 

@@ -46,8 +46,10 @@ class RowBuilder(NamedTuple):
     starts: list[int]
     memory: dict[str, str]  # what a scheme keeps of the row so far
     marks: set[int]  # the document's marks so far
+    surfaces: set[str]  # of the numbers before the one that is written, the source's among them
     offsets: list[np.ndarray] | None = None  # of the ids added since the last mark, from there; None: not requested
     source: tuple[Number, ...] = ()  # the numbers of the encoder's input
+    is_target: bool = False  # an encoder reads the source, so that all of this row is to be written
 
     def add(self, ids: Sequence[int], number: int = -1) -> None:
         self.ids.extend(ids)
@@ -133,7 +135,9 @@ class BaseScheme(protocols.Scheme, abc.ABC):
           DataError: the document is outside the scheme's grammar, or a number is not finite.
           UsageError: the vocabulary lacks one of its marks; or a segment's characters are unknown.
         """
-        row = RowBuilder([], [], [], [], {}, set(), [] if offsets else None, () if source is None else source.numbers)
+        numbers = () if source is None else source.numbers
+        surfaces = {number.surface for number in numbers}
+        row = RowBuilder([], [], [], [], {}, set(), surfaces, [] if offsets else None, numbers, source is not None)
         run: list[Segment] = []
         covered: list[np.ndarray] = []
         offset = 0
@@ -219,6 +223,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
             if isinstance(segment, Number):
                 row.numbers.append(segment)
                 self._write_number(segment, row)
+                row.surfaces.add(segment.surface)
             elif row.offsets is None:
                 row.add(self.vocab.encode(surface))
             else:

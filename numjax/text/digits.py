@@ -100,7 +100,7 @@ class Scheme(BaseScheme):
           until: numbers behind this mark are answers and have the layout "digits", since an answer to be written has
             no aggregate and no value yet: what is known of it then is the vector of [F]. With "" every number has the
             layout, and the model writes [PAUSE] too. It never writes [AGG] or [NUM]: a target text that would hold
-            one is refused (`unwritten`).
+            one is refused (`unwritten`). All numbers behind an encoder's source are answers.
 
         Raises:
           UsageError: there is no such layout.
@@ -265,8 +265,9 @@ class Scheme(BaseScheme):
             row.add([self.vocab.mark(CLOSE)])
 
     def _is_prompt(self, row: RowBuilder) -> bool:
-        """Whether the row has not yet reached the mark `until`, behind which answers stand."""
-        return not self.until or self.vocab.mark(self.until) not in row.marks
+        """Whether the row has not yet reached the mark `until`, behind which answers stand; False for what is written
+        behind an encoder's source."""
+        return not self.until or not (row.is_target or self.vocab.mark(self.until) in row.marks)
 
     def _spell(self, character: str) -> list[int]:
         if character not in self._spellings:

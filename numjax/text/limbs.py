@@ -239,11 +239,9 @@ class Scheme(digits.Scheme):
 
     def _write_known(self, number: Number, row: RowBuilder) -> tuple[str, ...] | None:
         """The marks of a number that stands as it is read; None for others."""
-        if self._is_prompt(row) and not row.source:
-            return known.write(number.surface)
         has_order = sum(character.isdigit() for character in number.surface) > 1
-        is_copied = has_order and any(number.surface == other.surface for other in (*row.source, *row.numbers[:-1]))
-        return known.write(number.surface) if is_copied else None
+        is_copied = has_order and number.surface in row.surfaces
+        return known.write(number.surface) if is_copied or self._is_prompt(row) else None
 
     def _name_number(self, number: Number, row: RowBuilder) -> tuple[str, ...]:
         """The mark of a number's name, if it has one."""
