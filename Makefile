@@ -59,7 +59,7 @@ pretrained: $(PRETRAINED)/.installed
 test: env $(TPU)/.installed
 	$(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 
-# And every compatible pair of parts, of which `test` takes about a fifth, others at each commit.
+# And what takes minutes, and every compatible pair of parts: `test` takes about a ninth, others at each commit.
 test-all: env $(TPU)/.installed
 	NUMJAX_TEST_ALL=1 $(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 

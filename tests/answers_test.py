@@ -32,7 +32,7 @@ from numjax.text.grammar import automaton as host
 from numjax.types import POP, PUSH, Batch, Number
 
 UNUSED_WORKDIR = pathlib.Path("unused")  # a workdir; no test reads it, since each gives a vocabulary
-SYSTEMS = ("numgpt", "gpt", "digits", "dice")
+SYSTEMS = ("numgpt", "digits", *(pytest.param(name, marks=pytest.mark.whole) for name in ("gpt", "dice")))
 SCHEMES = {
     "replace": dict(name="replace"),
     "subword": dict(name="subword"),

@@ -82,6 +82,7 @@ def test_systems_have_a_panel_each_and_no_panel_has_more_than_five_lines():
     assert sorted(named) == sorted(coverage.SYSTEMS) and all(len(s) <= 4 for s in coverage.PANELS.values())
 
 
+@pytest.mark.whole
 def test_a_small_run_measures_larger_shares_as_wider(tmp_path):
     coverage.main(["--scale=smoke", "--seeds=1", "--only=fone", f"--out={tmp_path}"])
     content = json.loads((tmp_path / "coverage.json").read_text())

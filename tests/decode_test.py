@@ -166,6 +166,7 @@ def test_stacked_layers_decode_like_split_ones():
     assert result.length.min() >= 1
 
 
+@pytest.mark.whole
 def test_bfloat16_decodes():
     result = run("replace", PROMPTS, dtype="bfloat16")
     assert np.isfinite(result.log_prob).all() and (result.length > 0).all()
@@ -255,6 +256,7 @@ def test_numbers_are_returned_as_numbers_and_as_text():
     assert single[0].log_prob == pytest.approx(results[0].log_prob, rel=1e-4)
 
 
+@pytest.mark.whole
 def test_each_number_has_its_own_interval_in_samples_and_beams():
     """The density as printed has the same width everywhere, so another number's interval has another centre."""
     scheme, model, params, tables = build_parts("replace")

@@ -91,6 +91,7 @@ def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
     assert settings.make_config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}
 
 
+@pytest.mark.whole
 def test_validation_chooses_the_same_epoch_without_generation(tmp_path, monkeypatch):
     """Perplexity needs no generation; without generation in validation, accuracies come only at the end."""
     results, has_accuracy = [], []

@@ -108,6 +108,7 @@ def test_answers_are_judged_against_the_right_ones(right, answer, is_right):
     assert examples.judge(right, "no answer\n") == ("nothing", False)
 
 
+@pytest.mark.whole
 def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
     code = examples.main(["--scale=smoke", f"--out={tmp_path}", "--only=runs/sums"])
     lines = (tmp_path / "examples.md").read_text().splitlines()

@@ -266,6 +266,7 @@ def test_another_process_on_the_same_run_is_refused(tmp_path, fake_training, mon
     assert not fake_training.calls and not (folder / "config.json").exists()
 
 
+@pytest.mark.whole
 def test_sigterm_exits_143_and_the_next_call_resumes(tmp_path, monkeypatch):
     words = ["--scale=smoke", "--only=mme/numgpt", f"--out={tmp_path}"]
     arguments = [sys.executable, "-m", "experiments.numgpt.table1", *words, "--seeds=500"]

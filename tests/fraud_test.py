@@ -444,6 +444,7 @@ def test_predictions_are_written_as_they_are_scored(tmp_path, capsys):
     assert [row["reason"] for row in skipped] == ["Amount is missing"]
 
 
+@pytest.mark.whole
 def test_a_start_from_another_model_is_reported(tmp_path, capsys):
     """The run reports frozen parameters that the start lacks, and parameters of the start that it does not use."""
 

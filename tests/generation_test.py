@@ -38,7 +38,7 @@ QUESTIONS = {
 }
 TOO_LONG = {"many numbers": " and ".join(map(str, range(200, 240))) * 4, "ten thousand words": "word " * 10_000}
 EMPTY = {"empty": "", "blank": " \t", "nothing asked": "Q: A:", "nothing asked twice": "Q:   A:  "}
-SYSTEMS = ("numgpt", "gpt", "digits", "dice")
+SYSTEMS = ("numgpt", "digits", *(pytest.param(name, marks=pytest.mark.whole) for name in ("gpt", "dice")))
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)

@@ -154,7 +154,7 @@ def test_what_is_drawn_for_a_prompt_does_not_depend_on_its_batch(make_system, ro
     system, params = make_system(row)
     prompts = [f"{a} + {b} =" for a, b in ((12, 30), (7, 8), (41, 5), (3, 3), (20, 20))]
     options = dict(max_tokens=MOST, temperature=1.0, seed=4, intervals=SHARES, samples=7)
-    alone, *others = (evals.generate(system, params, prompts, batch_size=size, **options) for size in (1, 2, 5))
+    alone, *others = (evals.generate(system, params, prompts, batch_size=size, **options) for size in (1, 5))
     for other in others:
         for one, expected in zip(other, alone, strict=True):
             assert one.text == expected.text

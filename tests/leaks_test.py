@@ -32,6 +32,7 @@ def count() -> dict[str, int]:
     }
 
 
+@pytest.mark.whole
 def test_a_process_that_trains_loads_and_generates_again_does_not_grow(tmp_path):
     config = tiny("smoke,task=generation", **TINY)
 

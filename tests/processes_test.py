@@ -110,7 +110,8 @@ def test_two_processes_train_and_evaluate_as_one(single_run, tmp_path):
     check_predictions(tmp_path, single_run)
 
 
-@pytest.mark.parametrize(("count", "devices", "data"), [pytest.param(2, 1, 1, marks=pytest.mark.whole), (2, 2, 2)])
+@pytest.mark.whole
+@pytest.mark.parametrize(("count", "devices", "data"), [(2, 1, 1), (2, 2, 2)])
 def test_a_tensor_axis_across_processes_trains_as_one(count, devices, data, single_run, tmp_path):
     """All processes load the same rows: on a mesh of 1 × 2, and of 2 × 2 where each process has a column."""
     module = "numjax.main" if devices == 1 else "tests.interleaved"
@@ -120,6 +121,7 @@ def test_a_tensor_axis_across_processes_trains_as_one(count, devices, data, sing
     assert check_predictions(tmp_path, single_run) == EXAMPLES
 
 
+@pytest.mark.whole
 def test_predictions_are_of_their_own_examples_wherever_the_mesh_has_them(single_run, tmp_path):
     shutil.copytree(single_run, tmp_path / "two")
     (tmp_path / "two" / "predictions" / "mme.validation.jsonl").unlink()
@@ -137,6 +139,7 @@ def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(
     assert check_predictions(tmp_path / "two", tmp_path / "alone") == EXAMPLES
 
 
+@pytest.mark.whole
 def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(single_run, tmp_path):
     process = start(2, tmp_path)
     reach(process, tmp_path, 6)
@@ -257,6 +260,7 @@ def test_a_batch_is_checked_against_the_mesh_and_an_evaluation_fits_it(tmp_path)
     assert code == 2 and "× accumulate=4" in err
 
 
+@pytest.mark.whole
 def test_processes_check_batches_whose_rows_share_tables(tmp_path):
     """The step is lowered for the whole batch, which has the tables of all processes."""
     out, _ = run_launcher(2, tmp_path, "--mode=check", name="luna", argument="smoke,task=tatqa")
