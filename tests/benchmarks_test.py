@@ -100,6 +100,7 @@ def test_every_benchmark_is_listed_and_unknown_ones_are_refused():
         bench.main(["--only=nothing"])
 
 
+@pytest.mark.whole
 def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
     words = [f"--{name}={value}" for name, value in TINY.items()]
     report = train_step.main([*words, "--rounds=1", f"--peer={tmp_path / 'python'}", f"--out={tmp_path / 'x.json'}"])
@@ -127,6 +128,7 @@ def test_goals_depend_on_the_shape():
 RUN = dict(layers=1, width=16, heads=2, length=32, rows=2)
 
 
+@pytest.mark.whole
 def test_batches_are_counted_and_absent_peers_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))  # the folder is empty, so the text is generated
     words = [f"--{name}={value}" for name, value in RUN.items()]
@@ -153,6 +155,7 @@ def test_the_peers_get_the_loaders_rows(tmp_path, monkeypatch):
     assert len(rows) == 2 * loader.batches_of_epoch()
 
 
+@pytest.mark.whole
 def test_a_start_is_timed_up_to_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
     # The cache keeps the compiled step, however fast it compiles.
@@ -181,6 +184,7 @@ def test_starts_are_compared_round_by_round():
     )
 
 
+@pytest.mark.whole
 def test_the_costs_of_schemes_are_those_beside_digits(capsys):
     result = scheme_cost.main(["--rows=fone,agg", "--rounds=1", "--steps=1"])
     digits, fone, agg = (result["rows"][row] for row in ("digits", "fone", "agg"))
@@ -197,6 +201,7 @@ def test_the_costs_of_schemes_are_those_beside_digits(capsys):
         scheme_cost.main(["--rows=digit"])
 
 
+@pytest.mark.whole
 def test_what_a_row_writes_is_as_long_as_its_answers(capsys):
     result = number_writing.main(["--rows=digits,carry", "--rounds=1", "--writes=1", "--batch=2", "--scale=smoke"])
     digits, carry = (result["rows"][row] for row in ("digits", "carry"))
