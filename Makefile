@@ -56,10 +56,11 @@ $(PRETRAINED)/.installed: $(STAMP) constraints/pretrained.txt
 pretrained: $(PRETRAINED)/.installed
 	@NUMJAX_PRETRAINED=$(PRETRAINED) $(RUN) -m numjax.pretrained.installed
 
+# All tests, but of those that take long (tests/slow_tests.txt) a third, others at each commit.
 test: env $(TPU)/.installed
-	$(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
+	NUMJAX_TEST_SHARE=3 $(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 
-# And what takes minutes, and every compatible pair of parts: `test` takes about a ninth, others at each commit.
+# All of them, and what takes minutes, and every compatible pair of parts, of which `test` has about a ninth.
 test-all: env $(TPU)/.installed
 	NUMJAX_TEST_ALL=1 $(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import functools
 import importlib.metadata
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -48,10 +50,30 @@ if not flags.FLAGS.is_parsed():
 SLOW_FILES = ("pairs_test", "processes_test", "docs_test", "meshes_test", "readme_test", "faults_test", "runs_test")
 
 
+# NUMJAX_TEST_SHARE=3, which `make test` sets, leaves out two thirds of the slow cases, others at each commit.
+SHARE = int(os.environ.get("NUMJAX_TEST_SHARE", "1"))
+SLOW_TESTS = {line for line in (ROOT / "tests" / "slow_tests.txt").read_text().splitlines() if line[:1] != "#"}
+
+
+@functools.cache
+def find_commit() -> str:
+    """Returns what picks the cases that `make test` runs of many: the commit, or NUMJAX_TEST_SEED."""
+    process = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return os.environ.get("NUMJAX_TEST_SEED", "") or process.stdout.strip()
+
+
+def is_chosen(item: pytest.Item) -> bool:
+    if os.environ.get("NUMJAX_TEST_ALL"):
+        return True
+    test = item.nodeid.removeprefix("tests/").partition("[")[0]
+    is_due = test not in SLOW_TESTS or zlib.crc32(f"{find_commit()} {item.nodeid}".encode()) % SHARE == 0
+    return is_due and not item.get_closest_marker("whole")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not os.environ.get("NUMJAX_TEST_ALL"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
-        items[:] = [item for item in items if not item.get_closest_marker("whole")]
+    chosen = {item: is_chosen(item) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
+    items[:] = [item for item in items if chosen[item]]
     items.sort(key=lambda item: SLOW_FILES.index(item.path.stem) if item.path.stem in SLOW_FILES else len(SLOW_FILES))
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from numjax.build import BASE_OF_KIND, names
+from tests.conftest import SLOW_TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -382,3 +383,9 @@ def test_no_folder_imports_one_above_it():
         if above := imported & {*FLOORS[floor + 1 :]}:
             violations[name] = above
     assert not violations, format_violations(violations)
+
+
+def test_slow_tests_are_there():
+    for name in sorted(SLOW_TESTS):
+        file, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text("utf-8"), name

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import pairs
-from tests.conftest import ROOT
+from tests.conftest import ROOT, find_commit
 
 BATCHES, BATCH = 1, 16
 MOST = 950  # systems of a whole set
@@ -30,9 +30,7 @@ def choose_systems() -> list[pairs.Combination]:
     """
     if os.environ.get("NUMJAX_TEST_ALL"):
         return pairs.make_covering_set()
-    process = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    commit = os.environ.get("NUMJAX_TEST_SEED", "") or process.stdout.strip()
-    return pairs.make_covering_set(zlib.crc32(commit.encode()), most=BATCHES * BATCH)
+    return pairs.make_covering_set(zlib.crc32(find_commit().encode()), most=BATCHES * BATCH)
 
 
 def make_label(system: pairs.Combination) -> str:
