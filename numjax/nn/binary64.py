@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numjax.nn.numerals import from_digits, recount_digits
+from numjax.nn.numerals import carry_over, from_digits, recount_digits
 from numjax.types import Numeral
 
 BITS = 64
@@ -49,16 +49,6 @@ def _powers_of_ten() -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(limbs, np.uint32), np.asarray(exponents, np.int32)
 
 
-def _carry(columns: jax.Array, base: int) -> jax.Array:
-    """The same number, Σ column · base^k with the lowest column first, in digits below `base`."""
-    carry, digits = jnp.zeros_like(columns[..., 0]), []
-    for k in range(columns.shape[-1]):
-        total = columns[..., k] + carry
-        digits.append(total % base)
-        carry = total // base
-    return jnp.stack(digits, axis=-1)
-
-
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of whole numbers, uint32[..., La + Lb] limbs."""
     products = a[..., :, None] * b[..., None, :]
@@ -71,7 +61,7 @@ def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
         return joined.reshape(*padded.shape[:-2], n_rows, n_limbs).sum(-2)
 
     low, high = add_columns(products & 0xFFFF), add_columns(products >> _LIMB)
-    return _carry(low + jnp.pad(high[..., :-1], [(0, 0)] * (high.ndim - 1) + [(1, 0)]), 1 << _LIMB)
+    return carry_over(low + jnp.pad(high[..., :-1], [(0, 0)] * (high.ndim - 1) + [(1, 0)]), 1 << _LIMB)
 
 
 def _to_bits(limbs: jax.Array) -> jax.Array:
@@ -98,7 +88,7 @@ def _spell_whole(digits: jax.Array) -> jax.Array:
     n_digits = digits.shape[-1]
     n_limbs = -(-int(n_digits * np.log2(10) + 1) // _LIMB)
     powers = _list_digits([10**k for k in range(n_digits - 1, -1, -1)], 1 << _LIMB, n_limbs)
-    return _carry((digits[..., None].astype(jnp.uint32) * powers).sum(-2), 1 << _LIMB)
+    return carry_over((digits[..., None].astype(jnp.uint32) * powers).sum(-2), 1 << _LIMB)
 
 
 def _list_digits(values: Sequence[int], base: int, count: int) -> np.ndarray:
@@ -307,5 +297,5 @@ def _spell_scaled(mantissa: jax.Array, exponent: jax.Array, q: jax.Array) -> jax
     whole_bits = _increment(whole_bits, rounds_up)
     limbs = _to_limbs(whole_bits)
     powers = _list_digits([1 << (_LIMB * i) for i in range(limbs.shape[-1])], 10, _DIGITS + 1)
-    columns = _carry((limbs[..., None] * powers).sum(-2), 10).astype(jnp.int32)
+    columns = carry_over((limbs[..., None] * powers).sum(-2), 10).astype(jnp.int32)
     return jnp.concatenate([columns[..., ::-1], has_more.astype(jnp.int32)[..., None]], axis=-1)

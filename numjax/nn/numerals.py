@@ -152,6 +152,17 @@ def from_digits(sign: jax.Array, digits: jax.Array, exponent: jax.Array, max_dig
     )
 
 
+def carry_over(columns: jax.Array, base: int) -> jax.Array:
+    """The digits below `base` of Σ column · base^k, int[..., L], the lowest first; columns may be larger, and what
+    overflows the last is lost."""
+    carry, digits = jnp.zeros_like(columns[..., 0]), []
+    for k in range(columns.shape[-1]):
+        total = columns[..., k] + carry
+        digits.append(total % base)
+        carry = total // base
+    return jnp.stack(digits, axis=-1)
+
+
 def recount_digits(numerals: Numeral) -> Numeral:
     """Sets `n_digits` to the number of digits that were kept, as if no others had existed."""
     return numerals._replace(n_digits=_count(numerals.digits))

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax.nn.numerals import carry_over
 from numjax.types import Numeral
 
 _LIMB_DIGITS = 4
@@ -164,19 +165,9 @@ def _extend(beam: _Beam, log_probs: jax.Array, index: jax.Array, moduli: tuple[i
     inverse = jnp.asarray(_invert(moduli))[index, pick(beam.product_residues[..., None, :])[..., 0]][..., None]
     c = (wanted - pick(residues)) * inverse % modulus
     residues = (residues + c[..., None] * beam.product_residues[..., None, :]) % sizes
-    limbs = _carry(limbs + c[..., None] * beam.product_limbs[..., None, :])
-    product_limbs = _carry(beam.product_limbs * modulus)
+    limbs = carry_over(limbs + c[..., None] * beam.product_limbs[..., None, :], _LIMB)
+    product_limbs = carry_over(beam.product_limbs * modulus, _LIMB)
     return _Beam(limbs, residues, score, product_limbs, beam.product_residues * modulus % sizes)
-
-
-def _carry(columns: jax.Array) -> jax.Array:
-    """The limbs of the number whose columns [..., L] may exceed a limb."""
-    carry, limbs = jnp.zeros_like(columns[..., 0]), []
-    for i in range(columns.shape[-1]):
-        column = columns[..., i] + carry
-        limbs.append(column % _LIMB)
-        carry = column // _LIMB
-    return jnp.stack(limbs, axis=-1)
 
 
 def solve(
