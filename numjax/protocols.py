@@ -95,6 +95,11 @@ class Producer:
 
     channel: Channel
 
+    @property
+    def given(self) -> Producer:
+        """The same for a text in which all numbers are given, such as an encoder's source."""
+        return self
+
     def compute(self, ids: Any) -> Any:
         """The channel's values int32[T, …] for the ids int32[T] of a document, in NumPy."""
         raise NotImplementedError
@@ -105,11 +110,8 @@ class Producer:
         return ()
 
     def step(self, state: Any, token: Array, automaton_state: Any) -> tuple[Any, Array]:
-        """(the state after a token int32[B], the channel's value at this token, [B, …]).
-
-        Args:
-          automaton_state: the automaton before the token, a `decode.channels.AutomatonState`.
-        """
+        """(the state after a token int32[B], the channel's value at this token, [B, …]). `automaton_state`: the
+        automaton before the token, a `decode.channels.AutomatonState`."""
         raise NotImplementedError
 
 
@@ -215,11 +217,8 @@ class Scheme(Part):
         raise NotImplementedError
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
-        """One unpadded row.
-
-        Args:
-          offsets: also give the characters that each position covers. source: the encoder's input.
-        """
+        """One unpadded row. `offsets`: also give the characters that each position covers. `source`: the encoder's
+        input."""
         raise NotImplementedError
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:

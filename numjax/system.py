@@ -108,6 +108,10 @@ class System(NamedTuple):
         """A document as the model's input; `source`: the encoder's input."""
         return features.add_produced_channels(self.scheme.encode(document, source=source), self.model.producers())
 
+    def encode_source(self, document: Document) -> Features:
+        """A document as the encoder's input."""
+        return features.encode_source(document, self.scheme, self.model.producers())
+
     def encode_split(
         self, records: Sequence[Mapping[str, Any]], split: str, strict: bool = False, limit: int = 0
     ) -> Encoded:

@@ -179,7 +179,7 @@ def test_a_copied_symbol_has_the_rank_of_the_one_that_comes_next(scheme, rng):
     ids, n_given, _ = draw_row(scheme, rng)
     (producer,) = build("positions", dict(name="rank_bias"), stack=None, marks=list_marks(scheme)).producers()
     ranks, names = producer.compute(ids), [scheme.vocab.mark_name(token) or "" for token in ids.tolist()]
-    runs = number_runs.find_runs(ids, producer.headers, producer.inside)
+    runs = number_runs.find_runs(np.isin(ids, producer.headers), np.isin(ids, producer.inside))
     own = {known.read(names[start:end]): ranks[start:end] for start, end in runs if start < n_given}
     n_copied = 0
     for start, end in runs:
@@ -202,7 +202,7 @@ def test_runs_are_those_of_a_loop(rng):
                 while end < len(ids) and ids[end] in (2, 3):
                     end += 1
                 expected.append((start, end))
-        assert number_runs.find_runs(ids, [1], [2, 3]) == expected
+        assert number_runs.find_runs(ids == 1, np.isin(ids, [2, 3])) == expected
         assert number_runs.count_given(ids, 4) == (ids.tolist().index(4) if 4 in ids else 0)
         fenced = []
         for start in np.flatnonzero(ids == 0).tolist():
@@ -210,8 +210,8 @@ def test_runs_are_those_of_a_loop(rng):
             while end < len(ids) and ids[end] not in (0, 1, 4):
                 end += 1
             fenced.append((start, end + (end < len(ids) and ids[end] == 4)))
-        assert number_runs.find_fenced(ids, 0, 4, [1]) == fenced
-    assert number_runs.find_runs(ids, [], [2]) == []
+        assert number_runs.find_fenced(ids == 0, ids == 4, ids == 1) == fenced
+    assert number_runs.find_runs(np.zeros(len(ids), bool), ids == 2) == []
 
 
 def test_the_bias_knows_only_how_far_ranks_are_apart():

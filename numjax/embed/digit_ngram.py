@@ -6,6 +6,7 @@ Legend: B rows, T positions, D width, J digits before.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn import number_runs
+from numjax.nn import id_table, number_runs
 from numjax.nn.einsum import einsum
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
@@ -45,12 +46,15 @@ class Before(protocols.Producer):
         """The channel."""
         return Channel("digits_before", of_ids=True, reach=self.count)
 
+    @functools.cached_property
+    def _digits(self) -> np.ndarray:
+        """1 + the digit of an id, 0 if it is none."""
+        return id_table.make((token, digit + 1) for token, digit in self.digits)
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T, count]."""
         values = np.zeros((len(ids), self.count), np.int32)
-        own = np.zeros(len(ids), np.int32)
-        for token, digit in self.digits:
-            own[ids == token] = digit + 1
+        own = id_table.look_up(self._digits, ids)
         before, inside = own, own > 0
         for j in range(self.count):
             before = np.concatenate([[0], before[:-1]])
@@ -71,7 +75,7 @@ class Before(protocols.Producer):
 
 
 @dataclasses.dataclass(frozen=True)
-class Behind(protocols.Producer):
+class Behind(number_runs.UntilMark, protocols.Producer):
     """The channel "digits_behind", int32[T, count]: as `Before`, of the digits behind a digit, and only where numbers
     are given: before the first mark `until`. What is written has zeros.
 
@@ -88,10 +92,14 @@ class Behind(protocols.Producer):
         """The channel."""
         return Channel("digits_behind", of_ids=True, ahead=self.count)
 
+    @functools.cached_property
+    def _before(self) -> Before:
+        return Before(self.digits, self.count)
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T, count]."""
         n_given, values = number_runs.count_given(ids, self.until), np.zeros((len(ids), self.count), np.int32)
-        values[:n_given] = Before(self.digits, self.count).compute(ids[:n_given][::-1])[::-1]
+        values[:n_given] = self._before.compute(ids[:n_given][::-1])[::-1]
         return values
 
     def step(self, state: Any, token: jax.Array, automaton_state: Any) -> tuple[Any, jax.Array]:

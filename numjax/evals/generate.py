@@ -124,7 +124,8 @@ def _encode_prompts(system: System, prompts: Sequence[str]) -> tuple[list[Encode
     digits, rows = system.config.data.digits, []
     for prompt in prompts:
         try:
-            encoded = system.encode(make_prompt(system, prompt))
+            document = make_prompt(system, prompt)
+            encoded = (system.encode_source if system.model.encodes else system.encode)(document)
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         row = features.from_features(encoded, digits)

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import dataclasses
+import functools
+from typing import Any, Self
 
 import numpy as np
 
+EVERYTHING = -2  # as `until`: all numbers are given
+
+
+class UntilMark:
+    """Of a producer, a dataclass, to which the numbers before the first mark `until` are given."""
+
+    @functools.cached_property
+    def given(self) -> Self:
+        own: Any = self
+        return dataclasses.replace(own, until=EVERYTHING)
+
 
 def count_given(ids: np.ndarray, until: int) -> int:
-    """How many positions stand before the first token `until`, int32[T]; 0 if there is none."""
+    """How many positions stand before the first token `until`, ids int32[T]; 0 if there is none."""
+    if until == EVERYTHING:
+        return len(ids)
     marks = np.flatnonzero(ids == until)
     return int(marks[0]) if len(marks) else 0
 
 
-def find_runs(ids: np.ndarray, opening: Collection[int], inside: Collection[int]) -> list[tuple[int, int]]:
-    """(position of the token that opens a run, end of the run) of each longest run of an `opening` token and `inside`
-    tokens behind it; ids int32[T]."""
-    starts = np.flatnonzero(np.isin(ids, list(opening)))
-    ends = _find_next(~np.isin(ids, list(inside)), starts)
+def find_runs(opens: np.ndarray, inside: np.ndarray) -> list[tuple[int, int]]:
+    """(position of the token that opens a run, end of the run) of each longest run of a token that `opens` and tokens
+    `inside` behind it; both bool[T]."""
+    starts = np.flatnonzero(opens)
+    ends = _find_next(~inside, starts)
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-def find_fenced(ids: np.ndarray, opening: int, closing: int, breaks: Collection[int] = ()) -> list[tuple[int, int]]:
-    """(position of each token `opening`, end of the run): up to the next `closing`, with it, or before the next
-    `opening` or one of `breaks`; ids int32[T]."""
-    starts = np.flatnonzero(ids == opening)
-    ends = _find_next(np.isin(ids, [opening, closing, *breaks]), starts)
-    ends = ends + np.append(ids == closing, False)[ends]
+def find_fenced(opens: np.ndarray, closes: np.ndarray, breaks: np.ndarray) -> list[tuple[int, int]]:
+    """(position of each token that `opens` a run, end of the run): up to the next that `closes`, with it, or before
+    the next that `opens` or `breaks`; all bool[T]."""
+    starts = np.flatnonzero(opens)
+    ends = _find_next(opens | closes | breaks, starts)
+    ends = ends + np.append(closes, False)[ends]
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 

@@ -20,7 +20,7 @@ from numjax.pipeline.columns import MEMORY, Columns, ColumnsWriter, EncodedRow, 
 from numjax.protocols import Producer, Scheme, Task
 from numjax.text import document as documents
 from numjax.text.grammar import automaton as grammars
-from numjax.types import Channel, Example, Features, Grammar
+from numjax.types import Channel, Document, Example, Features, Grammar
 
 __all__ = ["OVERFLOWS", "Encoded", "EncodedRow", "cut", "encode", "from_features"]
 
@@ -256,6 +256,11 @@ def add_produced_channels(features: Features, producers: Sequence[Producer]) -> 
     return features._replace(channels={**features.channels, **channels}) if channels else features
 
 
+def encode_source(document: Document, scheme: Scheme, producers: Sequence[Producer] = ()) -> Features:
+    """An encoder's input with the channels of producers; all of its numbers are given."""
+    return add_produced_channels(scheme.encode(document), [producer.given for producer in producers])
+
+
 def balance_classes(encoded: Encoded, label: str, seed: int) -> Encoded:
     """The same rows, with those of rarer classes repeated until every class has as many rows as the largest one.
 
@@ -327,10 +332,10 @@ def _encode_rows(
     if shifted and scheme.grammar().answer >= 0:
         features = _add_answer_states(features, loss_from, scheme.grammar())
     n_all = len(features.ids)
-    # The ids that a scheme reads but cannot write, with the reason.
-    for token, reason in scheme.unwritten.items() if shifted else ():
-        if (features.ids[loss_from:] == token).any():
-            raise UsageError(reason)
+    if shifted and scheme.unwritten:
+        for token in features.ids[loss_from:].tolist():
+            if token in scheme.unwritten:
+                raise UsageError(scheme.unwritten[token])
     if example.units or example.traits:
         features = windows.add_unit_channels(features, example)
     if example.limits:
@@ -395,7 +400,7 @@ def _encode_source(
         raise UsageError("rows with a source for an encoder cannot be packed: set data.pack to False")
     if options.overflow not in ("skip", "truncate"):
         raise UsageError(f"with an encoder data.overflow must be skip or truncate, not {options.overflow}")
-    features, room = add_produced_channels(scheme.encode(example.source or ()), producers), source_length(options)
+    features, room = encode_source(example.source or (), scheme, producers), source_length(options)
     count = len(features.ids)
     if not count:
         raise DataError("the source is empty")

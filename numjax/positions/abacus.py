@@ -6,6 +6,7 @@ Legend: B rows, T positions, D width.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn import id_table
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
@@ -37,15 +39,21 @@ class Run(protocols.Producer):
     marks: tuple[tuple[int, int], ...] = ()
     channel = Channel("digit_run", of_ids=True)
 
+    @functools.cached_property
+    def _is_digit(self) -> np.ndarray:
+        return id_table.make_set(self.digits)
+
+    @functools.cached_property
+    def _counts(self) -> np.ndarray:
+        return id_table.make(self.marks)
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T]."""
-        inside = np.isin(ids, self.digits)
+        inside = id_table.look_up(self._is_digit, ids)
         at = np.arange(1, len(ids) + 1)
         before = np.maximum.accumulate(np.where(inside, 0, at))  # the last token before the run, from 1
         runs = at - before
-        below = np.zeros(len(ids) + 1, np.int64)
-        for mark, count in self.marks:
-            below[1:][ids == mark] = count
+        below = np.concatenate([[0], id_table.look_up(self._counts, ids)])
         runs = runs - below[before] - (runs <= below[before])
         return np.where(inside, runs, 0).astype(np.int32)
 

@@ -6,6 +6,7 @@ Legend: B rows, T positions, D width.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import flax.linen as nn
@@ -15,13 +16,14 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn import id_table, number_runs
 from numjax.positions.base import NumberedPositions
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens, WrittenPlaces
 
 
 @dataclasses.dataclass(frozen=True)
-class Significance(protocols.Producer):
+class Significance(number_runs.UntilMark, protocols.Producer):
     """The channel "significance", int32[T, 2]: (the coupled position, the digit's number in the row, from 1).
 
     The position of a digit for 10^k is k + 2; that of any other token is 1, with the number 0; padding has zeros.
@@ -52,21 +54,24 @@ class Significance(protocols.Producer):
     ahead: int = 0
     channel = Channel("significance", of_ids=True)
 
+    @functools.cached_property
+    def _sets(self) -> tuple[np.ndarray, ...]:
+        """Whether an id is a digit, a decimal point, and a mark before a number."""
+        return tuple(map(id_table.make_set, (self.digits, self.points, self.opening)))
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T, 2]."""
-        inside, at = np.isin(ids, self.digits), np.arange(len(ids))
+        (inside, is_point, opens), at = (id_table.look_up(table, ids) for table in self._sets), np.arange(len(ids))
         from_first, from_last = _count_runs(inside), _count_runs(inside[::-1])[::-1]
-        is_given = np.logical_or.accumulate((ids == self.until)[::-1])[::-1] & ~np.logical_or.accumulate(
-            ids == self.until
-        )
+        is_given = at < number_runs.count_given(ids, self.until)
         latest = [
             np.maximum.accumulate(np.where(ids == mark, at, -1)) for mark in (self.reversed_from, self.reversed_to)
         ]
         if self.points:
-            from_last = _count_from_point(inside, np.isin(ids, self.points), self.lowest)
+            from_last = _count_from_point(inside, is_point, self.lowest)
         written = from_first + self.ahead * ((from_first > 0) | (ids == self.reversed_from))
         place = np.where(is_given, np.where(latest[0] <= latest[1], from_last, from_first), written)
-        count = np.cumsum(np.isin(ids, self.opening) if self.opening else from_first == 1)
+        count = np.cumsum(opens if self.opening else from_first == 1)
         return np.stack([place + 1, np.where(inside, count, 0)], axis=-1).astype(np.int32)
 
     def begin(self, rows: int) -> jax.Array:
@@ -94,19 +99,18 @@ def _count_runs(inside: np.ndarray) -> np.ndarray:
 def _count_from_point(inside: np.ndarray, is_point: np.ndarray, lowest: int) -> np.ndarray:
     """Of each digit k − `lowest` + 1, if it stands for 10^k, and at least 1; 0 outside numbers. A number is a run of
     digits with at most one point inside."""
-    runs, run = np.zeros(len(inside), np.int64), []
-    for at in range(len(inside) + 1):
-        is_second = at < len(inside) and is_point[at] and is_point[run].any()
-        if at < len(inside) and (inside[at] or (is_point[at] and run)) and not is_second:
+    places, run, point = [0] * len(inside), [], -1
+    for at, (is_digit, is_dot) in enumerate(zip([*inside.tolist(), False], [*is_point.tolist(), False], strict=True)):
+        if is_digit:
             run.append(at)
-            continue
-        digits = [i for i in run if inside[i]]
-        point = next((i for i in run if is_point[i]), at)
-        top = sum(i < point for i in digits) - 1
-        for rank, i in enumerate(digits):
-            runs[i] = max(1, top - rank - lowest + 1)
-        run = []
-    return runs
+        elif is_dot and run and point < 0:
+            point = at
+        else:
+            top = sum(i < point for i in run) if point >= 0 else len(run)
+            for rank, i in enumerate(run):
+                places[i] = max(1, top - rank - lowest)
+            run, point = [], -1
+    return np.asarray(places, np.int64)
 
 
 class Coupling(NumberedPositions):

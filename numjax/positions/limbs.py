@@ -8,6 +8,7 @@ Legend: B rows, T positions, D width.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn import number_runs
+from numjax.nn import id_table, number_runs
 from numjax.positions.base import NumberedPositions
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
@@ -30,7 +31,7 @@ _KNOWN = re.compile(r"\[\^[+-]?,?\]")
 
 
 @dataclasses.dataclass(frozen=True)
-class Power(protocols.Producer):
+class Power(number_runs.UntilMark, protocols.Producer):
     """The channel "limb_power", int32[T, 2]: (1 + k of a limb worth 1000^(k − parts), with `parts` the most limbs
     behind the point; which number of the row it is, from 1). Both are 0 for all other tokens.
 
@@ -57,29 +58,40 @@ class Power(protocols.Producer):
         """The most limbs behind the point."""
         return max(count for _, count in self.headers)
 
+    @functools.cached_property
+    def _sets(self) -> tuple[np.ndarray, ...]:
+        """Whether an id is a header, a limb, a known number's header, and its point."""
+        headers = [token for token, _ in self.headers]
+        return tuple(map(id_table.make_set, (headers, self.limbs, self.known, self.points)))
+
+    @functools.cached_property
+    def _counts(self) -> np.ndarray:
+        return id_table.make(self.headers)
+
+    @functools.cached_property
+    def _is_ahead(self) -> np.ndarray:
+        return id_table.make_set(self.ahead)
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T, 2]."""
-        counts = np.zeros(len(ids), np.int32)
-        is_header = np.zeros(len(ids), bool)
-        for token, count in self.headers:
-            counts[ids == token] = count
-            is_header |= ids == token
+        parts = self.parts
+        is_header, is_limb, is_known, is_point = (id_table.look_up(table, ids) for table in self._sets)
         at = np.arange(len(ids))
         header_at = np.maximum.accumulate(np.where(is_header, at, -1))
-        power = at - header_at + self.parts - counts[np.maximum(header_at, 0)]
-        is_ahead = np.isin(ids[np.maximum(header_at, 0)], self.ahead)
-        is_known = np.isin(ids, self.known)
+        header = ids[np.maximum(header_at, 0)]
+        power = at - header_at + parts - id_table.look_up(self._counts, header)
+        is_ahead = id_table.look_up(self._is_ahead, header)
         known_at = np.maximum.accumulate(np.where(is_known, at, -1))
-        has_power = (np.isin(ids, self.limbs) | (is_header & is_ahead)) & (header_at > known_at)
+        has_power = (is_limb | (is_header & is_ahead)) & (header_at > known_at)
         number = np.cumsum(is_header | is_known)
         values = np.where(has_power[:, None], np.stack([power + is_ahead, number], axis=-1), 0).astype(np.int32)
         n_given = number_runs.count_given(ids, self.until)
-        for start, end in number_runs.find_runs(ids[:n_given], self.known, (*self.limbs, *self.points)):
-            is_point = np.isin(ids[start:end], self.points)
-            n_whole = int(np.argmax(is_point)) - 1 if is_point.any() else end - start - 1
-            power = self.parts + n_whole + 1 - np.maximum(np.cumsum(~is_point) - 1, 1)
+        for start, end in number_runs.find_runs(is_known[:n_given], (is_limb | is_point)[:n_given]):
+            points = is_point[start:end]
+            n_whole = int(np.argmax(points)) - 1 if points.any() else end - start - 1
+            power = parts + n_whole + 1 - np.maximum(np.cumsum(~points) - 1, 1)
             powers = np.stack([power, np.full_like(power, number[start])], axis=-1)
-            values[start:end] = np.where((is_point | (power < 1))[:, None], 0, powers)
+            values[start:end] = np.where((points | (power < 1))[:, None], 0, powers)
         return values
 
     def begin(self, rows: int) -> jax.Array:

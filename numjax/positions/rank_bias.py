@@ -7,6 +7,7 @@ Legend: B rows, T positions of queries, S of keys, H heads.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn import number_runs
+from numjax.nn import id_table, number_runs
 from numjax.positions import base
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
@@ -27,7 +28,7 @@ _INSIDE = re.compile(r"\[:[0-9]\]|\[\.\]")
 
 
 @dataclasses.dataclass(frozen=True)
-class Rank(protocols.Producer):
+class Rank(number_runs.UntilMark, protocols.Producer):
     """The channel "rank", int32[T]: k at the k-th symbol behind the header of a known number, the point among them,
     if the number is given. What is written has the rank of the symbol that comes next, also at the header. 0
     elsewhere. Of a number that is spelled between [F] and [/F] all tokens are symbols, the last mark too.
@@ -46,11 +47,17 @@ class Rank(protocols.Producer):
     closing: int = -1
     channel = Channel("rank", of_ids=True)
 
+    @functools.cached_property
+    def _sets(self) -> tuple[np.ndarray, ...]:
+        """Whether an id is a header, and whether it stands behind one."""
+        return tuple(map(id_table.make_set, (self.headers, self.inside)))
+
     def compute(self, ids: np.ndarray) -> np.ndarray:
         """The channel of a document's ids, int32[T]."""
         values, n_given = np.zeros(len(ids), np.int32), number_runs.count_given(ids, self.until)
-        runs = number_runs.find_runs(ids, self.headers, self.inside)
-        for start, end in runs + number_runs.find_fenced(ids, self.opening, self.closing, self.headers):
+        is_header, inside = (id_table.look_up(table, ids) for table in self._sets)
+        runs = number_runs.find_runs(is_header, inside)
+        for start, end in runs + number_runs.find_fenced(ids == self.opening, ids == self.closing, is_header):
             values[start:end] = np.arange(end - start) + (start >= n_given)
         return values
 

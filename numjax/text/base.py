@@ -86,6 +86,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         """
         self.vocab = vocab if set(self.marks) <= set(vocab.marks) else vocab.with_marks(self.marks)
         self.rules, self.types = rules, types
+        self._own_marks = frozenset(self.marks)  # thousands in some schemes
         self.channels = self.channels_of({"types": types})
         self.vocab_size = -(-self.vocab.size // pad_multiple) * pad_multiple
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
@@ -238,7 +239,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
 
     def _check_mark(self, mark: Mark) -> None:
         """Refuses a mark that a document of this scheme cannot hold."""
-        if mark.name in self.marks:
+        if mark.name in self._own_marks:
             raise DataError(f"{mark.name} is the scheme's own: a document cannot hold it")
 
     def _split_runs(self, ids: Sequence[int], texts: Container[int] = ()) -> Iterator[str | list[int]]:

@@ -175,6 +175,8 @@ class Scheme(digits.Scheme):
             return known.read(names[start:end]), end
         count = start + bool(_NAME.fullmatch(names[start]))
         header = count + (count < len(names) and bool(_COUNT.fullmatch(names[count])))
+        if header == len(names) or not _HEADER.fullmatch(names[header]):
+            return None, header
         end = skip(header + 1, "[:", "[.")
         return self._read_number(names[start:header], names[header:end]), end
 
