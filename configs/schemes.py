@@ -86,6 +86,11 @@ ROWS = {
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
     "coupled": _spelled("reversed", which="answers") | {"positions.sequence": dict(name="coupled", offset=30)},
     "abacus": _spelled("reversed", places=20) | {"positions.place": dict(name="abacus", offset=30)},
+    # The same digits without learned positions, of which those beyond the lengths of training stay as they began.
+    "nope": _spelled("digits", layout="digits") | {"positions.sequence": dict(name="none")},
+    "nope_rev": REVERSED | {"positions.sequence": dict(name="none")},
+    "rope": _spelled("digits", layout="digits") | {"positions.sequence": dict(name="rope")},
+    "alibi": _spelled("digits", layout="digits") | {"positions.sequence": dict(name="alibi")},
     "xval": SLOT
     | {
         "embeds.numeral": dict(name="value", scale=1e5, fusion="replace"),

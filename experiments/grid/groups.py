@@ -18,7 +18,7 @@ _ROWS = {
         *("value_prefix", "value_prefix_rnn", "value_prefix_projected", "dice"),
     ),
     "objective": ("ntl", "ntl_number", "ntl_mse", "dist2", "smmd", "del"),
-    "positions": ("coupled", "abacus"),
+    "positions": ("coupled", "abacus", "nope", "nope_rev", "rope", "alibi"),
     "ours": (
         *("coupled_bias", "carry", "carry_save", "parallel", "limbs", "anchor", "anchor_unsized"),
         *("anchor_unaligned", "anchor_counted", "anchor_ngram", "anchor_ngram5", "anchor_ngram_unaligned"),
