@@ -174,6 +174,8 @@ ROWS = {
     | {"positions.sequence": dict(name="none")},
     # Only numbers that are neither given nor repeated are written lowest first; no absolute positions.
     "anchor_known": _anchored(sized=False, size=1, parts=12, known=True) | KNOWN,
+    # The header of a given number says how many digits stand behind its point, as that of an answer has to.
+    "anchor_known_decimals": _anchored(sized=False, size=1, parts=12, known=True, decimals=True) | KNOWN,
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -60,6 +60,41 @@ def test_known_numbers_are_their_characters(surface, marks):
     assert known.read(marks.split()) == surface
 
 
+@pytest.mark.parametrize(
+    ("surface", "header"),
+    [
+        ("-1,234.5", "[^-1,]"),
+        ("0", "[^0]"),
+        ("12,000", "[^0,]"),
+        ("+1.000", "[^+3]"),
+        (".0500", "[^]"),
+        ("7.25", "[^2]"),
+    ],
+)
+def test_headers_may_say_how_many_digits_stand_behind_the_point(surface, header):
+    plain, counted = known.write(surface), known.write(surface, 3)
+    assert counted == (header, *plain[1:])
+    assert known.read(counted) == surface
+    for n in range(4):
+        other = re.sub("[0-9]", str(n), header)
+        assert (known.read([other, *plain[1:]]) is None) == (other != header)
+
+
+def test_the_automaton_of_such_headers_takes_what_is_read_and_no_more():
+    moves, ends = known.make_counted_moves(3)
+    n_read = 0
+    for header in known.list_counted(3):
+        for count in range(7):
+            for marks in itertools.product(("[:0]", "[:1]", known.POINT), repeat=count):
+                state = known.begin_state(header)
+                for mark in marks:
+                    state = next((to for names, to in moves.get(state, {}).items() if mark in names), "refused")
+                is_read = known.read([header, *marks]) is not None
+                assert (state in ends) == is_read, (header, marks)
+                n_read += is_read
+    assert n_read > 500
+
+
 @pytest.mark.parametrize("surface", ["1e5", "(12)", "5.", "1,23", "12,34,567", "", "-", "."])
 def test_other_forms_are_not_written_so(surface):
     assert known.write(surface) is None
@@ -101,7 +136,24 @@ def test_only_numbers_to_be_found_are_written_lowest_first(scheme):
     assert " ".join(list_names(scheme, (new, twelve), source)) == "[#1] [:5] [:7] [:4] [^] [:1] [:2]"
 
 
-@pytest.mark.parametrize("options", [{}, dict(counted=3, names=2)])
+def test_only_headers_of_given_numbers_say_it(scheme):
+    scheme = build("text", dict(name="limbs", size=1, parts=2, known=True, decimals=True), vocab=scheme.vocab)
+    half, fine, new = (make_number(text) for text in ("3.5", "0.125", "47.5"))
+    names = " ".join(list_names(scheme, (half, fine, Mark("[SEP]"), new, half)))
+    assert names == (
+        # 0.125 has more digits behind the point than there are headers.
+        "[^1] [:3] [.] [:5] [^] [:0] [.] [:1] [:2] [:5] [SEP] [#1] [:5] [:7] [:4] [^] [:3] [.] [:5]"
+    )
+    counted = [scheme.vocab.mark(name) for name in known.list_counted(2)]
+    assert all("set config.scheme.until to the mark" in scheme.unwritten[token] for token in counted)
+    # They may be read, and are never generated.
+    automaton, configuration = scheme.automaton(), scheme.automaton().start()
+    for token in (None, scheme.vocab.mark("[SEP]"), scheme.vocab.mark("[^]")):
+        configuration = configuration if token is None else automaton.step(configuration, token)
+        assert not automaton.allowed(configuration)[counted].any()
+
+
+@pytest.mark.parametrize("options", [{}, dict(counted=3, names=2), dict(decimals=True)])
 def test_every_surface_comes_back_from_its_ids(scheme, options, rng):
     scheme = build("text", dict(name="limbs", size=1, parts=12, known=True) | options, vocab=scheme.vocab)
     surfaces = [draw_surface(rng) for _ in range(200)]
@@ -117,6 +169,11 @@ def test_marks_that_are_no_number_stay_marks(scheme, marks):
     ids = [scheme.vocab.mark(name) for name in marks.split()]
     assert scheme.decode(ids) == tuple(map(Mark, marks.split()))
     assert scheme.automaton().run(ids).error
+
+
+def test_decimals_are_those_of_known_numbers(scheme):
+    with pytest.raises(UsageError, match=r"limbs: decimals=True says more of known numbers: set known=True"):
+        build("text", dict(name="limbs", size=1, decimals=True), vocab=scheme.vocab)
 
 
 @pytest.mark.parametrize("options", [{}, dict(size=3), dict(size=1, values=True)])
@@ -152,6 +209,21 @@ def test_the_decoder_counts_in_an_answer_as_the_host_does(scheme, name, options,
     # A prompt alone has what it has in the whole row.
     np.testing.assert_array_equal(producer.compute(ids[: n_given + 1]), values[: n_given + 1])
     assert values[:n_given].any() and values[n_given:].any()
+
+
+@pytest.mark.parametrize("name", ["limbs", "rank_bias"])
+def test_positions_are_the_same_behind_headers_with_decimals(scheme, name, rng):
+    other = build("text", dict(name="limbs", size=1, parts=12, known=True, decimals=True), vocab=scheme.vocab)
+    surfaces = [draw_surface(rng) for _ in range(30)]
+    document = (*map(make_number, surfaces), Mark("[SEP]"), make_number("3.14"), *map(make_number, surfaces))
+    plain, counted = (
+        build("positions", dict(name=name), stack=None, marks=list_marks(own))
+        .producers()[0]
+        .compute(own.encode(document).ids)
+        for own in (scheme, other)
+    )
+    np.testing.assert_array_equal(counted, plain)
+    assert plain.any()
 
 
 def test_given_digits_have_their_powers_and_copied_ones_none(scheme, rng):

@@ -22,7 +22,7 @@ _ROWS = {
     "ours": (
         *("coupled_bias", "carry", "carry_save", "parallel", "limbs", "anchor", "anchor_unsized"),
         *("anchor_unaligned", "anchor_counted", "anchor_ngram", "anchor_ngram5", "anchor_ngram_unaligned"),
-        *("anchor_named", "anchor_named_free", "anchor_known", "residues"),
+        *("anchor_named", "anchor_named_free", "anchor_known", "anchor_known_decimals", "residues"),
     ),
     ADDED: (),  # a stranger's own rows
     BASELINES: rows.BASELINES,

@@ -27,7 +27,7 @@ from numjax.types import Channel, Tokens
 _HEADER = re.compile(r"\[[#=][+-]?([0-9]*),?\]")
 _NOWHERE = -(2**30)  # before any header, at any length of the text
 _LIMB = re.compile(r"\[[:.][0-9]{1,3}\]")
-_KNOWN = re.compile(r"\[\^[+-]?,?\]")
+_KNOWN = re.compile(r"\[\^[+-]?[0-9]*,?\]")
 
 
 @dataclasses.dataclass(frozen=True)

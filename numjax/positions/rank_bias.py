@@ -23,7 +23,7 @@ from numjax.positions import base
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
-_HEADER = re.compile(r"\[\^[+-]?,?\]")
+_HEADER = re.compile(r"\[\^[+-]?[0-9]*,?\]")
 _INSIDE = re.compile(r"\[:[0-9]\]|\[\.\]")
 
 

@@ -15,7 +15,7 @@ from numjax.text.base import EOS, RowBuilder
 from numjax.text.digits import CLOSE, OPEN
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
-from numjax.text.known import Moves
+from numjax.text.known import Moves, list_counted
 from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import Abilities, Document, Grammar, Number
 
@@ -23,7 +23,7 @@ SIZES = (1, 3)  # digits of a limb; with these, commas between thousands stand b
 MOST_DECIMALS = 27
 GIVEN = (
     "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
-    "to the mark before answers, or config.scheme.values=False, without an embedding of numbers"
+    "to the mark before answers, or config.scheme.{}"
 )
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
 _COUNT = re.compile(r"\[\|[0-9]+\]")
@@ -95,6 +95,7 @@ class Scheme(digits.Scheme):
         counted: int = 0,
         names: int = 0,
         known: bool = False,
+        decimals: bool = False,
     ):
         """
         Args:
@@ -108,10 +109,13 @@ class Scheme(digits.Scheme):
             than those of training can only be written if these have some without a count.
           names: how many names there are; 0 for none.
           known: known numbers stand as they are read.
+          decimals: with `known`, the header of a given number with at most `parts` digits behind the point says how
+            many they are, as the header of a number that is written has to: 12.5 is [^1] [:1] [:2] [.] [:5]. As with
+            `values`, a text to be written cannot hold such a header.
 
         Raises:
-          UsageError: `size` is neither, `parts` are more than 27 decimals, `counted` or `names` is negative, or
-            `known` stands beside values or limbs of three digits.
+          UsageError: `size` is neither, `parts` are more than 27 decimals, `counted` or `names` is negative, `known`
+            stands beside values or limbs of three digits, or `decimals` without it.
         """
         if size not in SIZES:
             raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
@@ -124,14 +128,17 @@ class Scheme(digits.Scheme):
             raise UsageError(
                 "limbs: known=True needs a position for each digit and no values: set size=1,values=False"
             )
-        self.known = known
+        if decimals and not known:
+            raise UsageError("limbs: decimals=True says more of known numbers: set known=True")
+        self.known, self.decimals = known, list_counted(parts) if decimals else ()
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
         self.names = tuple(f"[@{name}]" for name in range(1, names + 1))
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
         self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
-        if values:
-            self.unwritten = {self.vocab.mark(m): GIVEN.format(m) for m in self._list_headers("=")}
+        option = "values=False, without an embedding of numbers" if values else "decimals=False"
+        revealing = self._list_headers("=") if values else self.decimals
+        self.unwritten = {self.vocab.mark(m): GIVEN.format(m, option) for m in revealing}
 
     @classmethod
     def gives_values(cls, options: Mapping[str, Any]) -> bool:
@@ -170,7 +177,7 @@ class Scheme(digits.Scheme):
                 index += 1
             return index
 
-        if self.known and names[start] in known.HEADERS:
+        if self.known and names[start].startswith("[^"):
             end = skip(start + 1, "[:", known.POINT)
             return known.read(names[start:end]), end
         count = start + bool(_NAME.fullmatch(names[start]))
@@ -215,6 +222,7 @@ class Scheme(digits.Scheme):
             *self.counts,
             *self.names,
             *(known.MARKS if self.known else ()),
+            *self.decimals,
             OPEN,
             CLOSE,
         )
@@ -243,7 +251,9 @@ class Scheme(digits.Scheme):
         """The marks of a number that stands as it is read; None for others."""
         has_order = sum(character.isdigit() for character in number.surface) > 1
         is_copied = has_order and number.surface in row.surfaces
-        return known.write(number.surface) if is_copied or self._is_prompt(row) else None
+        is_given = self._is_prompt(row)
+        most = self.parts if self.decimals and is_given else -1
+        return known.write(number.surface, most) if is_copied or is_given else None
 
     def _name_number(self, number: Number, row: RowBuilder) -> tuple[str, ...]:
         """The mark of a number's name, if it has one."""
@@ -273,6 +283,10 @@ class Scheme(digits.Scheme):
         if self.known:
             numbers += self._known_edges("text", "known ", known.MOVES, known.HEADERS)
             complete += [f"known {state}" for state in known.ENDS]
+        if self.decimals:
+            counted, ends_counted = known.make_counted_moves(self.parts)
+            numbers += self._known_edges("text", "known ", counted, self.decimals, is_given=True)
+            complete += [f"known {state}" for state in ends_counted]
         begins += [edge for edge in numbers if edge.state == "text"]
         ends = ["text", *complete]
         edges = [edge for edge in [*edges, *numbers] if edge.state != "text"]
@@ -309,8 +323,12 @@ class Scheme(digits.Scheme):
             edges += found
         return edges, [prefix + name for name in complete]
 
-    def _known_edges(self, state: str, prefix: str, moves: Moves, headers: Sequence[str]) -> list[Edge]:
-        begins = [Edge(state, [self.vocab.mark(name)], prefix + known.begin_state(name)) for name in headers]
+    def _known_edges(
+        self, state: str, prefix: str, moves: Moves, headers: Sequence[str], is_given: bool = False
+    ) -> list[Edge]:
+        begins = [
+            Edge(state, [self.vocab.mark(name)], prefix + known.begin_state(name), given=is_given) for name in headers
+        ]
         return begins + self._limb_edges(moves, prefix)
 
     def _limb_edges(self, moves: Moves, prefix: str) -> list[Edge]:
