@@ -125,7 +125,7 @@ def _encode_prompts(system: System, prompts: Sequence[str]) -> tuple[list[Encode
     for prompt in prompts:
         try:
             document = make_prompt(system, prompt)
-            encoded = (system.encode_source if system.model.encodes else system.encode)(document)
+            encoded = system.encode_source(document) if system.model.encodes else system.encode(document)
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         row = features.from_features(encoded, digits)

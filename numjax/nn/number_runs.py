@@ -12,7 +12,7 @@ EVERYTHING = -2  # as `until`: all numbers are given
 
 
 class UntilMark:
-    """Of a producer, a dataclass, to which the numbers before the first mark `until` are given."""
+    """For producers that are dataclasses with a field `until`: the numbers before the first such mark are given."""
 
     @functools.cached_property
     def given(self) -> Self:
