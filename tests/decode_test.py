@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,8 @@ def make_row(scheme, text):
     return from_features(scheme.encode((Mark("[CLS]"), *scheme.parse(text))), 20)
 
 
-def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0, room=48, budget=None, **options):
+def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0, room=48, quorum=0, budget=None,
+        **options):  # fmt: skip
     scheme, model, params, tables = build_parts(kind, **options)
     tokens = requests.prompt_tokens([make_row(scheme, p) for p in prompts], room, 20)
     request = sample.Request(
@@ -71,6 +73,7 @@ def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0
         jnp.float32(temperature),
         jnp.int32(top_k),
         jnp.float32(top_p),
+        quorum=jnp.int32(quorum),
     )
     ids = {"num_id": scheme.vocab.mark("[NUM]"), "end_id": scheme.vocab.mark("[EOS]")}
     if model.backbone.scan:
@@ -182,6 +185,18 @@ def test_budgets_hold_row_by_row():
         )
 
 
+def test_the_loop_stops_when_a_quorum_of_rows_is_left():
+    prompts, budget = [*PROMPTS, *PROMPTS], [2, 4, 9, 3, 6, 10]
+    whole, stopped = (run("subword", prompts, budget=budget, temperature=1.0, quorum=q) for q in (0, 2))
+    n_steps = sorted(whole.length)[-3]
+    assert n_steps < max(whole.length)
+    is_written = np.arange(MOST) < n_steps
+    np.testing.assert_array_equal(stopped.ids, whole.ids * is_written)
+    np.testing.assert_array_equal(stopped.log_prob, whole.log_prob * is_written)
+    np.testing.assert_array_equal(stopped.length, np.minimum(whole.length, n_steps))
+    np.testing.assert_array_equal(stopped.ended, whole.ended & (whole.length <= n_steps))
+
+
 def test_only_legal_tokens_are_generated():
     scheme, *_ = build_parts("replace")
     result = run("replace", PROMPTS * 20, temperature=5.0, seed=3)
@@ -254,6 +269,32 @@ def test_numbers_are_returned_as_numbers_and_as_text():
     values = [[float(number["value"]) for number in result.numbers] for result in (single[0], results[0])]
     np.testing.assert_allclose(*values, rtol=2e-4)
     assert single[0].log_prob == pytest.approx(results[0].log_prob, rel=1e-4)
+
+
+def test_long_texts_of_all_batches_go_on_together(monkeypatch):
+    """A batch may stop before its longest texts; what they are does not change, nor their order."""
+    system, params = _make_system("subword")
+    prompts, generate, outputs = [f"{i} birds fly" for i in range(64)], sample.generate, []
+    settings: dict[str, Any] = dict(max_tokens=24, temperature=0.4)
+
+    def record(*args, **options):
+        outputs.append(generate(*args, **(options | {"end_id": end_id})))
+        return outputs[-1]
+
+    monkeypatch.setattr(evals.sample, "generate", record)
+    end_id = system.scheme.vocab.mark("[EOS]")
+    evals.generate(system, params, prompts, batch_size=64, **settings)
+    end_id = int(np.bincount(np.ravel(outputs[0].ids)).argmax())  # texts of many lengths end with it
+    whole = evals.generate(system, params, prompts, batch_size=64, **settings)
+    lengths = np.asarray(outputs[1].length)
+    parts = evals.generate(system, params, prompts, batch_size=16, **settings)
+    assert [(r.prompt, r.text, r.ended) for r in parts] == [(r.prompt, r.text, r.ended) for r in whole]
+    np.testing.assert_allclose([r.log_prob for r in parts], [r.log_prob for r in whole], rtol=1e-4)
+    # Two of 16 rows may be left of each batch, and the longest text is one of them.
+    order = sorted(range(64), key=lambda i: len(make_row(system.scheme, prompts[i]).ids))
+    expected = np.sort(lengths[order].reshape(4, 16))[:, -3]
+    assert [int(output.length.max()) for output in outputs[2:6]] == expected.tolist()
+    assert max(lengths) > max(expected)
 
 
 @pytest.mark.whole

@@ -44,6 +44,8 @@ class Request(NamedTuple):
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
       source: Tokens[B, S], the encoder's input, padded on the right; None for models without an encoder.
       forced: how the continuations begin; None: as the model chooses.
+      quorum: int32[]: the loop stops when no more than so many rows have tokens left to generate; these have fewer
+        tokens than their budget and have not ended. None: it stops when no row has.
     """
 
     prompt: Tokens
@@ -54,6 +56,7 @@ class Request(NamedTuple):
     top_p: jax.Array
     source: Tokens | None = None
     forced: Forced | None = None
+    quorum: jax.Array | None = None
 
 
 class Generated(NamedTuple):
@@ -65,7 +68,7 @@ class Generated(NamedTuple):
       log_prob: float32[B, M], the model's log mass of each token under the grammar, at temperature 1.
       numerals: Numeral[B, M] as predicted, valid at [NUM]; None for models that spell numbers.
       estimates: Estimate[B, M] of the numerals; None if numbers are exact.
-      ended: bool[B], False if the budget ran out first.
+      ended: bool[B], False if the budget ran out first, or the loop stopped, see `Request.quorum`.
       hidden: [B, M, D], the head's hidden states from which each token was chosen; None unless asked for.
     """
 
@@ -194,7 +197,8 @@ def generate(
         return _SampleState(loop.step + 1, output, cache, *inputs)
 
     def is_running(loop: _SampleState) -> jax.Array:
-        return (loop.step < max_tokens) & (~loop.output.ended & (loop.step < request.budget)).any()
+        n_running = (~loop.output.ended & (loop.step < request.budget)).sum()
+        return (loop.step < max_tokens) & (n_running > (0 if request.quorum is None else request.quorum))
 
     empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
     if keep_hidden:

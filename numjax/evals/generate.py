@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +26,7 @@ from numjax.text import document as documents
 from numjax.types import Document, Formula, Mark, Number
 
 START: Document = (Mark("[CLS]"),)  # the beginning of every text
+LEFT = 1 / 8  # of a batch: so few rows do not keep it going
 
 
 class Generation(NamedTuple):
@@ -225,11 +226,40 @@ def text_of(document: Document) -> str:
 
 def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequence[str], batch_size: int, **settings):
     """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` name the rows in
-    error messages. `choose` takes a row's result from its beams, by default the best beam."""
-    model, grammar = requests.decoding_model(system)
-    choose = settings.get("choose", _choose_beam)
-    head = model.writer
-    context, max_tokens = model.backbone.max_length, settings["max_tokens"]
+    error messages. `choose` takes a row's result from its beams, by default the best beam.
+
+    A batch lasts as long as its longest text, and few texts are long. So it stops when `LEFT` of its rows are left;
+    those of all batches begin again, in batches of their own, until one batch is left, which goes to its end. What is
+    written for a row does not depend on its batch.
+    """
+    has_beams, max_tokens = bool(settings["beams"]), settings["max_tokens"]
+    choose = settings.get("choose", _choose_beam) if has_beams else _take_row
+    _check_room(system, rows, names, max_tokens)
+    decode = _make_decoder(system, params, settings)
+    results: dict[int, Any] = {}
+    waiting = list(range(len(rows)))
+    with Wait("compiling and generating", len(rows), "rows") as wait:
+        while waiting:
+            batches = list(requests.list_batches([rows[i] for i in waiting], batch_size))
+            quorum = int(LEFT * batch_size) if len(batches) > 1 and not has_beams else 0
+            left = []
+            for places, padded in batches:
+                indices, n_before = [waiting[place] for place in places], len(results)
+                output = decode(padded, requests.fill(indices, len(padded)), quorum)
+                for b, i in enumerate(indices):
+                    if quorum and not output.ended[b] and output.length[b] < max_tokens:
+                        left.append(i)
+                    else:
+                        results[i] = choose(system, rows[i], output, b)
+                wait.add(len(results) - n_before)
+            waiting = left
+    return [results[i] for i in range(len(rows))]
+
+
+def _check_room(system: System, rows: Sequence[EncodedRow], names: Sequence[str], max_tokens: int) -> None:
+    """Checks that an answer fits in the tokens, and every row with its answer in the context."""
+    model, grammar = system.model, system.scheme.generation_grammar()
+    context = model.backbone.max_length
     if grammar.answer >= 0 and max_tokens < (min_tokens := int(grammar.end_cost[grammar.answer])):
         raise UsageError(
             f"max_tokens={max_tokens} has no room for an answer, which takes {min_tokens} tokens or more"
@@ -244,44 +274,42 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
             raise UsageError(
                 f"{name}: its {count} positions are more than config.backbone.max_length={context}: shorten it"
             )
-    results: dict[int, Any] = {}
+
+
+def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    """A function of (rows, their numbers, which choose their keys, `sample.Request.quorum`) that gives what the model
+    writes, as `sample.Generated` or `beam.Beams` of NumPy arrays."""
+    model, grammar = requests.decoding_model(system)
     sampling = Sampling(*(settings[name] for name in Sampling._fields))
-    key = jax.random.key(settings["seed"])
-    with Wait("compiling and generating", len(rows), "rows") as wait:
-        for indices, padded in wait.count(requests.list_batches(rows, batch_size), batch_size):
-            keys = requests.make_keys(key, requests.fill(indices, len(padded)))
-            request = requests.make_request(system, padded, max_tokens, keys, sampling)
-            num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
-            options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
-            with requests.mesh_context(params):
-                device_grammar, request = requests.distribute(params, grammar, request)
-                if settings["beams"]:
-                    ends = jnp.full((len(padded), 1), end_id, jnp.int32)
-                    penalty = jnp.float32(settings["length_penalty"])
-                    output = beam.search(
-                        model,
-                        params,
-                        device_grammar,
-                        request.prompt,
-                        request.budget,
-                        ends,
-                        penalty,
-                        source=request.source,
-                        width=settings["beams"],
-                        **options,
-                    )
-                else:
-                    greedy = settings["temperature"] <= 0
-                    output = sample.generate(
-                        model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
-                    )
-            output = processes.fetch(output)
-            for b, i in enumerate(indices):
-                if settings["beams"]:
-                    results[i] = choose(system, rows[i], output, b)
-                else:
-                    results[i] = requests.extract_row(system, output, b)
-    return [results[i] for i in range(len(rows))]
+    key, max_tokens = jax.random.key(settings["seed"]), settings["max_tokens"]
+    num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
+    options: dict[str, Any] = dict(head=model.writer, max_tokens=max_tokens, num_id=num_id)
+    penalty = jnp.float32(settings["length_penalty"])
+
+    def decode(rows: Sequence[EncodedRow], numbers: Sequence[int], quorum: int) -> Any:
+        keys = requests.make_keys(key, numbers)
+        request = requests.make_request(system, rows, max_tokens, keys, sampling, quorum=quorum)
+        with requests.mesh_context(params):
+            device_grammar, request = requests.distribute(params, grammar, request)
+            if settings["beams"]:
+                ends = jnp.full((len(rows), 1), end_id, jnp.int32)
+                prompt, budget, source = request.prompt, request.budget, request.source
+                options_of_beams = options | dict(source=source, width=settings["beams"])
+                output = beam.search(model, params, device_grammar, prompt, budget, ends, penalty, **options_of_beams)
+            else:
+                greedy = settings["temperature"] <= 0
+                output = sample.generate(
+                    model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
+                )
+        return processes.fetch(output)
+
+    return decode
+
+
+def _take_row(system: System, row: EncodedRow, generated: sample.Generated, b: int) -> requests.Written:
+    """The text of a row that was generated without beams."""
+    del row
+    return requests.extract_row(system, generated, b)
 
 
 def _take_beams(system: System, row: EncodedRow, beams: beam.Beams, b: int):

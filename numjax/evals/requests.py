@@ -52,10 +52,11 @@ def make_request(
     keys: jax.Array,
     sampling: Sampling,
     forced: sample.Forced | None = None,
+    quorum: int = 0,
 ) -> sample.Request:
-    """The request to continue rows by at most `max_tokens` tokens, with the key of each row."""
+    """The request to continue rows by at most `max_tokens` tokens, with the key of each row; see `sample.Request`."""
     context = system.model.backbone.max_length
-    room = min(round_up(max(len(row.ids) for row in rows), 16), context - max_tokens)
+    room = min(_room_for_texts(rows), context - max_tokens)
     return sample.Request(
         prompt=prompt_tokens(rows, room, **_batch_options(system)),
         budget=jnp.full(len(rows), max_tokens, jnp.int32),
@@ -65,6 +66,7 @@ def make_request(
         top_p=jnp.float32(sampling.top_p),
         source=_source_tokens(rows, context, system) if system.model.encodes else None,
         forced=forced,
+        quorum=jnp.int32(quorum),
     )
 
 
@@ -134,7 +136,10 @@ def distribute(params, grammar, request: sample.Request):
         source=shard.distribute(request.source, rows),
         forced=shard.distribute(request.forced, rows),
         keys=jax.random.wrap_key_data(keys),
-        **{name: shard.distribute(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
+        **{
+            name: shard.distribute(getattr(request, name), everywhere)
+            for name in ("temperature", "top_k", "top_p", "quorum")
+        },
     )
 
 
@@ -168,13 +173,13 @@ def prompt_tokens(
 
 
 def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
-    """The sources of rows as one batch of Tokens[B, S], padded on the right; S as `round_up` has it."""
+    """The sources of rows as one batch of Tokens[B, S], padded on the right; S as `_room_for_texts` has it."""
     source_rows = [encoder_row(row) for row in rows]
     return assemble(
         [[row] for row in source_rows],
         [[i] for i in range(len(source_rows))],
         kind="source",
-        length=min(round_up(max(len(row.ids) for row in source_rows), 16), context),
+        length=min(_room_for_texts(source_rows), context),
         numerals=_room_for_numerals(source_rows),
         **_batch_options(system),
     ).inputs
@@ -195,8 +200,15 @@ def source_size(row: EncodedRow) -> int:
     return 0 if row.source is None else len(row.source.ids)
 
 
+def _room_for_texts(rows: Sequence[EncodedRow]) -> int:
+    """Positions for the longest row. A program of another length takes seconds to compile, far more than up to 64
+    positions of padding ever take; the decoder of an encoder–decoder begins with its mark alone."""
+    longest = max(len(row.ids) for row in rows)
+    return 8 if longest <= 8 else round_up(longest, 64)
+
+
 def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
-    return round_up(max((len(row.surfaces) for row in rows), default=0), 4)
+    return round_up(max((len(row.surfaces) for row in rows), default=0), 16)
 
 
 def round_up(count: int, least: int) -> int:

@@ -49,7 +49,11 @@ class Wait:
         """Yields the items. Each counts as `size` units that are done when the next one is asked for."""
         for item in items:
             yield item
-            self._n_done = min(self._n_done + size, self._total)
+            self.add(size)
+
+    def add(self, count: int) -> None:
+        """So many more units are done."""
+        self._n_done = min(self._n_done + count, self._total)
 
     def _print_lines(self) -> None:
         pause = PATIENCE
