@@ -24,7 +24,8 @@ from numjax.system import System
 from numjax.text import replace, subword, vocab
 from numjax.train import checkpoint
 from numjax.types import Batch, Mark, Numeral, Tokens
-from tests import drawn
+from tests import drawn, writing
+from tests.grammar_test import make_ending_grammar
 
 TEXTS = ["Q: 12 birds and 30 cats. A: 42", "Q: 7 of 1,000 fell. A: 993", "no numbers here at all"] * 20
 WIDTH, MOST = 32, 10
@@ -195,6 +196,30 @@ def test_the_loop_stops_when_a_quorum_of_rows_is_left():
     np.testing.assert_array_equal(stopped.log_prob, whole.log_prob * is_written)
     np.testing.assert_array_equal(stopped.length, np.minimum(whole.length, n_steps))
     np.testing.assert_array_equal(stopped.ended, whole.ended & (whole.length <= n_steps))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 3.0])
+def test_endings_without_a_choice_are_those_that_the_model_writes(temperature):
+    """The model runs for every token if its hidden states are asked for; else not for such an ending."""
+    text_model = writing.make_text_model({})
+    n_rows = 48
+    request = sample.Request(
+        text_model.make_tokens([[2, 3, 3]] * n_rows),
+        jnp.arange(n_rows) % 10 + 5,  # the longest ending has five tokens
+        jax.random.split(jax.random.key(5), n_rows),
+        *(jnp.float32(temperature), jnp.int32(0), jnp.float32(1)),
+    )
+    tables = jax.tree.map(jnp.asarray, make_ending_grammar())
+    options: dict[str, Any] = dict(head="next", max_tokens=14, num_id=9, end_id=1, greedy=temperature == 0)
+    whole, quick = (
+        sample.generate(text_model.model, text_model.params, tables, request, keep_hidden=keep, **options)
+        for keep in (True, False)
+    )
+    for name in ("ids", "length", "ended"):
+        np.testing.assert_array_equal(getattr(quick, name), getattr(whole, name))
+    np.testing.assert_allclose(quick.log_prob, whole.log_prob, atol=1e-5)
+    if temperature:
+        assert {4, 6, 9, 10} <= set(np.unique(whole.ids)) and len(set(whole.length.tolist())) > 4
 
 
 def test_only_legal_tokens_are_generated():

@@ -149,7 +149,8 @@ def test_the_command_line_refuses_an_empty_prompt_in_one_line_and_exits_2(small_
         [*words, "--mode=generate", "--prompt="], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert process.returncode == 2 and process.stdout == ""
-    assert re.fullmatch(r"numjax: the prompt '' cannot be read: there is no problem in it: .*\n", process.stderr)
+    lines = [line for line in process.stderr.splitlines() if not line.endswith(" so far")]  # a slow machine's waits
+    assert re.fullmatch(r"numjax: the prompt '' cannot be read: there is no problem in it: .*", "\n".join(lines))
 
 
 def test_a_run_trained_on_free_answers_can_generate_one_number(small_run, capsys):

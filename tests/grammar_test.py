@@ -362,3 +362,47 @@ def test_state_gathers_like_a_beam():
     assert np.asarray(device.tree_positions(tables, beams)).tolist() == [
         [-1] * 4, [0, 2, -1, -1], [0, 1, 0, -1],
     ]  # fmt: skip
+
+
+def make_ending_grammar():
+    """Words (2, 3), then perhaps an ending without a choice: of two tokens, of five, or of two behind [NUM] (9)."""
+    long = ["long 1", "long 2", "long 3", "long 4", "closed"]
+    edges = [
+        Edge("text", [2, 3], "text"),
+        Edge("text", [4], "fenced"),
+        Edge("fenced", [5], "closed"),
+        Edge("closed", [1], "end"),
+        Edge("text", [6], long[0]),
+        *(Edge(state, [7], to) for state, to in itertools.pairwise(long)),
+        Edge("text", [8], "number"),
+        Edge("number", [9], "fenced"),
+        Edge("text", [10], "either"),
+        Edge("either", [1, 11], "end"),
+    ]
+    return build(12, edges, "text", ["end"])
+
+
+def count_ending(tables, state, end_id, num_id):
+    """How many tokens end a text from a state if none of them can be chosen, else 0; one token after another."""
+    for length in range(1, device.LONGEST_ENDING + 1):
+        classes = [tables.class_of[v] for v in range(len(tables.class_of))]
+        ways = [v for v, c in enumerate(classes) if tables.next_state[state, c] >= 0 and not tables.given[state, c]]
+        if len(ways) != 1 or tables.stack_op[state, classes[ways[0]]] or tables.recalled[classes[ways[0]]]:
+            return 0
+        if ways[0] == end_id:
+            return length
+        if ways[0] == num_id:
+            return 0
+        state = tables.next_state[state, classes[ways[0]]]
+    return 0
+
+
+@pytest.mark.parametrize("make", [make_ending_grammar, make_tree_grammar, make_bracket_grammar, make_flat_grammar])
+def test_endings_are_those_found_token_by_token(make):
+    tables = make()
+    endings = device.find_endings(tables, 1, 9)
+    expected = [count_ending(tables, state, 1, 9) for state in range(len(tables.accept))]
+    assert endings.length.tolist() == expected
+    if make is make_ending_grammar:
+        # fenced, closed, and the last three of the long ending; not the number, though one stands behind it.
+        assert sorted(length for length in expected if length) == [1, 2, 2, 3, 4]

@@ -18,6 +18,7 @@ from numjax.types import NEXT, NONE, POP, PUSH, Allowed, Grammar, Tokens
 
 # The cost of a text that cannot be closed, as on the host.
 NEVER = 1 << 24
+LONGEST_ENDING = 4  # tokens; a text that has more of them without a choice ends like any other
 
 
 class GrammarState(NamedTuple):
@@ -154,6 +155,39 @@ def cost(tables: Grammar, g: GrammarState) -> jax.Array:
 def accepts(tables: Grammar, g: GrammarState) -> jax.Array:
     """Whether the text may end here, bool[B]."""
     return (g.depth == 0) & jnp.asarray(tables.accept)[g.state]
+
+
+class Endings(NamedTuple):
+    """How a text ends from a state without a choice.
+
+    Attributes:
+      token: int32[S], the only token that may be generated in a state; −1 where there is a choice.
+      length: int32[S], how many tokens end the text, the last of which is its end, if none of them can be chosen; 0
+        where some can, or where there are more than `LONGEST_ENDING`.
+    """
+
+    token: jax.Array
+    length: jax.Array
+
+
+def find_endings(tables: Grammar, end_id: int, num_id: int) -> Endings:
+    """The endings of all states. A number, whose value is always chosen, is in none."""
+    class_of = jnp.asarray(tables.class_of)
+    n_classes = tables.recalled.shape[0]
+    n_tokens_C = jnp.zeros(n_classes, jnp.int32).at[class_of].add(1)
+    first_token_C = jnp.full(n_classes, len(class_of)).at[class_of].min(jnp.arange(len(class_of)))
+    next_SC = jnp.asarray(tables.next_state)
+    open_SC = (next_SC >= 0) & ~jnp.asarray(tables.given)
+    plain_SC = open_SC & (jnp.asarray(tables.stack_op) == NONE) & ~jnp.asarray(tables.recalled)
+    class_S = open_SC.argmax(axis=1)
+    is_forced = (jnp.where(open_SC, n_tokens_C, 0).sum(axis=1) == 1) & _pick(plain_SC, class_S)
+    token_S = jnp.where(is_forced, first_token_C[class_S], -1).astype(jnp.int32)
+    next_S = jnp.maximum(_pick(next_SC, class_S), 0)
+    length_S = jnp.where(token_S == end_id, 1, 0)
+    for _ in range(LONGEST_ENDING - 1):
+        behind_S = jnp.where((token_S >= 0) & (token_S != num_id), length_S[next_S], 0)
+        length_S = jnp.where((length_S == 0) & (behind_S > 0), behind_S + 1, length_S)
+    return Endings(token_S, length_S)
 
 
 def tree_positions(tables: Grammar, g: GrammarState) -> jax.Array:

@@ -196,9 +196,13 @@ def generate(
         output, *inputs = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
         return _SampleState(loop.step + 1, output, cache, *inputs)
 
+    endings = None if keep_hidden else automaton.find_endings(tables, end_id, num_id)
+
     def is_running(loop: _SampleState) -> jax.Array:
-        n_running = (~loop.output.ended & (loop.step < request.budget)).sum()
-        return (loop.step < max_tokens) & (n_running > (0 if request.quorum is None else request.quorum))
+        runs = ~loop.output.ended & (loop.step < request.budget)
+        if endings is not None:
+            runs &= ~_is_ending(endings, loop, request.budget)
+        return (loop.step < max_tokens) & (runs.sum() > (0 if request.quorum is None else request.quorum))
 
     empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
     if keep_hidden:
@@ -206,7 +210,34 @@ def generate(
         empty_output = empty_output._replace(hidden=jnp.zeros((rows, max_tokens, hidden.shape[-1]), hidden.dtype))
     output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(0), empty_output)
     loop = _SampleState(jnp.int32(1), output, cache, *inputs)
-    return jax.lax.while_loop(is_running, body, loop).output
+    loop = jax.lax.while_loop(is_running, body, loop)
+    return loop.output if endings is None else _end_texts(endings, tables, loop, request.budget, end_id)
+
+
+def _is_ending(endings: automaton.Endings, loop: _SampleState, budget: jax.Array) -> jax.Array:
+    """Whether the text of a row has not ended, and ends within its budget without a choice, bool[B]."""
+    length = endings.length[loop.grammar_state.state]
+    return ~loop.output.ended & (length > 0) & (length <= budget - loop.step)
+
+
+def _end_texts(
+    endings: automaton.Endings, tables: Grammar, loop: _SampleState, budget: jax.Array, end_id: int
+) -> Generated:
+    """The output with the endings of all texts that have no choice left: their mass is 1, so no model is needed."""
+
+    def body(loop: _SampleState) -> _SampleState:
+        output, ends = loop.output, _is_ending(endings, loop, budget)
+        token = jnp.where(ends, endings.token[loop.grammar_state.state], 0)
+        stepped = automaton.step(tables, loop.grammar_state, token)
+        output = output._replace(
+            ids=_put(output.ids, token, loop.step),
+            length=output.length + ends,
+            ended=output.ended | (ends & (token == end_id)),
+        )
+        grammar_state = channels.keep_where(ends, stepped, loop.grammar_state)
+        return loop._replace(step=loop.step + 1, output=output, grammar_state=grammar_state)
+
+    return jax.lax.while_loop(lambda loop: _is_ending(endings, loop, budget).any(), body, loop).output
 
 
 def _draw_numbers(head: Any, out: HeadOut, keys: jax.Array) -> Scores:
