@@ -1,12 +1,14 @@
 """Measures how long each row of configs/schemes.py takes to write a number of twelve digits, beside `digits`.
 
-    python -m experiments.benchmarks.number_writing [--rows=digits,carry,…] [--scale=cpu] [--batch=8] [--rounds=7]
-        [--writes=5] [--out=FILE]
+    python -m experiments.benchmarks.number_writing [--rows=digits,carry,…] [--scale=cpu] [--answer=number]
+        [--batch=8] [--rounds=7] [--writes=5] [--out=FILE]
 
 The weights are not trained: the answers of additions are forced on the decoder, which does all its usual work for
 each token. "All" is the time of the whole call: prompt, cache, grammar, head. "Written" is what is left of it without
-the time of a call that ends after one token, which is nearly that of the prompt. In each round `digits` and the row
-take turns, and the ratios of their times are taken within the round.
+the time of a call that ends after the first token that is chosen, which is nearly that of the prompt. With
+`--answer=number`, as wherever a task asks for one number, what every answer begins with is read with the prompt, and an
+end that is no choice needs no step. In each round `digits` and the row take turns, and the ratios of their times are
+taken within the round.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
 from numjax.bundled.experiments.benchmarks.scheme_cost import BASE, make_system
 from numjax.decode import sample
+from numjax.decode.grammar import list_first_tokens
 from numjax.errors import UsageError
 from numjax.evals import requests
 from numjax.evals.generate import make_prompt
@@ -48,6 +51,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     parser = options.make_parser("number_writing", __doc__, {}, rounds=7)
     parser.add_argument("--rows", default=",".join(ROWS), help="comma-separated")
     parser.add_argument("--scale", default="cpu", choices=["smoke", "cpu"])
+    answers = "number: the grammar lets a row write one number and nothing else; text: anything"
+    parser.add_argument("--answer", default="number", choices=["number", "text"], help=answers)
     parser.add_argument("--batch", type=int, default=8, help="numbers that are written at once")
     parser.add_argument("--writes", type=int, default=5, help="in a turn")
     arguments = parser.parse_args(words)
@@ -58,7 +63,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         raise UsageError(f"--rows={arguments.rows}: name a row to compare with {BASE}")
     if min(arguments.rounds, arguments.writes, arguments.batch) < 1:
         raise UsageError("--rounds, --writes and --batch must be positive")
-    result = measure(rows, arguments.scale, arguments.batch, arguments.rounds, arguments.writes)
+    turns = Turns(arguments.rounds, arguments.writes)
+    result = measure(rows, arguments.scale, arguments.batch, turns, arguments.answer)
     print(format_times(result))
     pairs.write_result(result, arguments.out)
     return result
@@ -67,7 +73,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
     """The short form for `make bench`: a few rows and rounds."""
     del peer
-    result = measure(list(SHORT), "smoke", batch=8, rounds=3, writes=3)
+    result = measure(list(SHORT), "smoke", 8, Turns(rounds=3, writes=3))
     times = {row: entry for row, entry in result["rows"].items() if row != BASE}
     return [
         pairs.BenchmarkRow(f"writing {DIGITS} digits: {row} / {BASE}", *entry["all"]["ratio"].values())
@@ -75,17 +81,24 @@ def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
     ], []
 
 
-def measure(rows: list[str], scale: str, batch: int, rounds: int, writes: int) -> dict[str, Any]:
+class Turns(NamedTuple):
+    """How often rows take turns, and how many batches are written in one."""
+
+    rounds: int
+    writes: int
+
+
+def measure(rows: list[str], scale: str, batch: int, turns: Turns, answer: str = "number") -> dict[str, Any]:
     """{"machine", "rows": row → {"tokens" of an answer with its end, part → {"ms", "ratio" to `digits`}}}."""
     records = list_records(batch)
-    base = Contender(BASE, scale, records)
+    base = Contender(BASE, scale, records, answer)
     times: dict[str, Any] = {BASE: {"tokens": base.tokens}}
     for row in (row for row in rows if row != BASE):
-        contender = Contender(row, scale, records)
-        turns = [(base.take_turn(writes), contender.take_turn(writes)) for _ in range(rounds)]
+        contender = Contender(row, scale, records, answer)
+        taken = [(base.take_turn(turns.writes), contender.take_turn(turns.writes)) for _ in range(turns.rounds)]
         times[row] = {"tokens": contender.tokens}
         for part in PARTS:
-            seconds = [(getattr(other, part), getattr(own, part)) for other, own in turns]
+            seconds = [(getattr(other, part), getattr(own, part)) for other, own in taken]
             ratios = sorted(own / other for other, own in seconds)
             times[BASE].setdefault(part, {"ms": 1000 * statistics.median(other for other, _ in seconds)})
             times[row][part] = {
@@ -94,7 +107,8 @@ def measure(rows: list[str], scale: str, batch: int, rounds: int, writes: int) -
             }
         print(f"{row}: {times[row]['all']['ratio']['median']:.2f} times the writing of {BASE}", flush=True)
     machine = pairs.describe_machine() | {"load_after": round(os.getloadavg()[0], 2)}
-    return {"benchmark": "number_writing", "machine": machine, "scale": scale, "batch": batch, "rows": times}
+    settings = {"scale": scale, "answer": answer, "batch": batch}
+    return {"benchmark": "number_writing", "machine": machine, **settings, "rows": times}
 
 
 def list_records(count: int) -> list[dict[str, Any]]:
@@ -121,8 +135,8 @@ class Contender:
       tokens: of the longest answer, its end included.
     """
 
-    def __init__(self, row: str, scale: str, records: list[dict[str, Any]]):
-        system = make_system(row, scale, records)
+    def __init__(self, row: str, scale: str, records: list[dict[str, Any]], answer: str):
+        system = make_system(row, scale, records, answer)
         encoded = system.encode_split(records, "train")
         batch, _, _ = make_loader(system, encoded, shard.make_mesh()).batch(0)
         params = checkpoint.split_layers(jax.jit(functools.partial(init_params, system.model))(batch, 0))
@@ -138,10 +152,12 @@ class Contender:
             forced,
         )
         marks = {"num_id": system.scheme.vocab.mark("[NUM]"), "end_id": system.scheme.vocab.mark("[EOS]")}
-        self._requests = {"all": request, "first": request._replace(budget=jnp.ones_like(request.budget))}
-        self._write: Callable[[sample.Request], sample.Generated] = lambda request: sample.generate(
-            model, params, grammar, request, head=model.writer, max_tokens=self.tokens, greedy=True, **marks
-        )
+        first = list_first_tokens(grammar, **marks)
+        self._requests = {"all": request, "first": request._replace(budget=jnp.full(len(records), len(first) + 1))}
+        self._write: Callable[[sample.Request], sample.Generated] = functools.partial(
+            sample.generate, model, params, grammar, head=model.writer, max_tokens=self.tokens, greedy=True,
+            first=first, **marks,
+        )  # fmt: skip
         written = self._write(request)  # compiles
         if not (written.ended.all() and (written.ids == forced.ids).all()):
             raise UsageError(f"{row} does not write the answers as it encodes them")

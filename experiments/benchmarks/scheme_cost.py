@@ -119,11 +119,12 @@ class Contender:
         return (time.perf_counter() - start) / steps
 
 
-def make_system(row: str, scale: str, records: list[dict[str, Any]]) -> System:
-    """The system of a row, with one length of batches and a vocabulary of the records."""
+def make_system(row: str, scale: str, records: list[dict[str, Any]], answer: str = "text") -> System:
+    """The system of a row, with one length of batches and a vocabulary of the records, which are additions."""
     config: Any = schemes.get_config(f"{row},{scale}")
     with config.unlocked():
         config.data.buckets = 1
+        config.task.update(operations="add", answer=answer)
     with tempfile.TemporaryDirectory() as folder:
         vocabulary = make_vocabulary(config, records)
         return assemble(config, pathlib.Path(folder), vocabulary=vocabulary, platform="cpu")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from numjax.types import NEXT, NONE, POP, PUSH, Allowed, Grammar, Tokens
 
@@ -161,7 +162,7 @@ class Endings(NamedTuple):
     """How a text ends from a state without a choice.
 
     Attributes:
-      token: int32[S], the only token that may be generated in a state; −1 where there is a choice.
+      token: int32[S], see `find_only_tokens`.
       length: int32[S], how many tokens end the text, the last of which is its end, if none of them can be chosen; 0
         where some can, or where there are more than `LONGEST_ENDING`.
     """
@@ -170,8 +171,9 @@ class Endings(NamedTuple):
     length: jax.Array
 
 
-def find_endings(tables: Grammar, end_id: int, num_id: int) -> Endings:
-    """The endings of all states. A number, whose value is always chosen, is in none."""
+def find_only_tokens(tables: Grammar) -> tuple[jax.Array, jax.Array]:
+    """(the only token that may be generated in a state, −1 where there is a choice; the state behind it), int32[S]. A
+    token that opens or closes a node, or must have occurred before, counts as a choice."""
     class_of = jnp.asarray(tables.class_of)
     n_classes = tables.recalled.shape[0]
     n_tokens_C = jnp.zeros(n_classes, jnp.int32).at[class_of].add(1)
@@ -180,14 +182,29 @@ def find_endings(tables: Grammar, end_id: int, num_id: int) -> Endings:
     open_SC = (next_SC >= 0) & ~jnp.asarray(tables.given)
     plain_SC = open_SC & (jnp.asarray(tables.stack_op) == NONE) & ~jnp.asarray(tables.recalled)
     class_S = open_SC.argmax(axis=1)
-    is_forced = (jnp.where(open_SC, n_tokens_C, 0).sum(axis=1) == 1) & _pick(plain_SC, class_S)
-    token_S = jnp.where(is_forced, first_token_C[class_S], -1).astype(jnp.int32)
-    next_S = jnp.maximum(_pick(next_SC, class_S), 0)
+    is_only = (jnp.where(open_SC, n_tokens_C, 0).sum(axis=1) == 1) & _pick(plain_SC, class_S)
+    token_S = jnp.where(is_only, first_token_C[class_S], -1).astype(jnp.int32)
+    return token_S, jnp.maximum(_pick(next_SC, class_S), 0)
+
+
+def find_endings(tables: Grammar, end_id: int, num_id: int) -> Endings:
+    """The endings of all states. A number, whose value is always chosen, is in none."""
+    token_S, next_S = find_only_tokens(tables)
     length_S = jnp.where(token_S == end_id, 1, 0)
     for _ in range(LONGEST_ENDING - 1):
         behind_S = jnp.where((token_S >= 0) & (token_S != num_id), length_S[next_S], 0)
         length_S = jnp.where((length_S == 0) & (behind_S > 0), behind_S + 1, length_S)
     return Endings(token_S, length_S)
+
+
+def list_first_tokens(tables: Grammar, end_id: int, num_id: int) -> tuple[int, ...]:
+    """The tokens with which every answer begins without a choice; none where answers have no form."""
+    token_S, next_S = (np.asarray(x) for x in find_only_tokens(tables))
+    state, tokens = int(tables.answer), []
+    while state >= 0 and token_S[state] not in (-1, end_id, num_id) and len(tokens) < len(token_S):
+        tokens.append(int(token_S[state]))
+        state = int(next_S[state])
+    return tuple(tokens)
 
 
 def tree_positions(tables: Grammar, g: GrammarState) -> jax.Array:

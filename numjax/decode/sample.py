@@ -97,7 +97,7 @@ class _SampleState(NamedTuple):
 
 
 @functools.partial(
-    jax.jit, static_argnames=("model", "head", "max_tokens", "num_id", "end_id", "greedy", "keep_hidden")
+    jax.jit, static_argnames=("model", "head", "max_tokens", "num_id", "end_id", "greedy", "keep_hidden", "first")
 )
 def generate(
     model: Model,
@@ -111,6 +111,7 @@ def generate(
     end_id: int,
     greedy: bool,
     keep_hidden: bool = False,
+    first: tuple[int, ...] = (),
 ) -> Generated:
     """Continues every row of a batch. It compiles once per (B, P, max_tokens) and shape of the grammar. A source is
     encoded once, before the loop.
@@ -124,19 +125,25 @@ def generate(
       num_id, end_id: ids of [NUM] and of the end.
       greedy: static, so that greedy programs contain no sorting.
       keep_hidden: also return the hidden states.
+      first: tokens with which every text begins, as `grammar.list_first_tokens` has them; they are read with the
+        prompt, which takes no step of their own.
     """
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
     param_tables = model.apply({"params": params}, method="tables")
     cache = make_cache(model, params, request.source, rows, prompt.ids.shape[1] + max_tokens, param_tables)
-    outs, cache = model.apply({"params": params}, prompt, cache, param_tables, method="step")
     grammar_state = read_prompt(tables, prompt, request.source)
     producers = channels.find_producers(prompt, model.producers())
     states = channels.read_prompt(
         producers, start_automaton(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0
     )
-
     no_numeral = make_no_numeral(model, prompt)
+    for i, token in enumerate(first):
+        ids, before = jnp.full(rows, token, jnp.int32), channels.AutomatonState(tables, grammar_state)
+        states, values = channels.step(producers, states, ids, before)
+        grammar_state = automaton.step(tables, grammar_state, ids)
+        prompt = _append(prompt, make_step_tokens(ids, no_numeral, values, lengths + i, num_id))
+    outs, cache = model.apply({"params": params}, prompt, cache, param_tables, method="step")
 
     # The weights depend only on parameters: computed once here, not in the loop.
     weights = dict(outs[head].weights)
@@ -208,8 +215,11 @@ def generate(
     if keep_hidden:
         hidden = outs[head].hidden
         empty_output = empty_output._replace(hidden=jnp.zeros((rows, max_tokens, hidden.shape[-1]), hidden.dtype))
-    output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(0), empty_output)
-    loop = _SampleState(jnp.int32(1), output, cache, *inputs)
+    if first:
+        ids = empty_output.ids.at[:, : len(first)].set(jnp.asarray(first))
+        empty_output = empty_output._replace(ids=ids, length=empty_output.length + len(first))
+    output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(len(first)), empty_output)
+    loop = _SampleState(jnp.int32(len(first) + 1), output, cache, *inputs)
     loop = jax.lax.while_loop(is_running, body, loop)
     return loop.output if endings is None else _end_texts(endings, tables, loop, request.budget, end_id)
 
@@ -322,6 +332,19 @@ def make_step_tokens(
         numerals=numeral,
         vectors=None if vector is None else vector[:, None],
     )
+
+
+def _append(prompt: Tokens, step: Tokens) -> Tokens:
+    """A prompt with one more position in every row, that of `make_step_tokens`, which holds no number."""
+    names = ("ids", "positions", "segment_ids")
+    joined = {name: jnp.concatenate([getattr(prompt, name), getattr(step, name)], axis=1) for name in names}
+    for name in ("numeral_index", "distinct_index"):
+        if (index := getattr(prompt, name)) is not None:
+            joined[name] = jnp.pad(index, [(0, 0), (0, 1)], constant_values=-1)
+    values = {
+        name: jnp.concatenate([column, step.channels[name]], axis=1) for name, column in prompt.channels.items()
+    }
+    return prompt._replace(**joined, channels=values)
 
 
 def find_likeliest(mass_BV: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from numjax.config import fit
 from numjax.decode import beam, sample
+from numjax.decode.grammar import list_first_tokens
 from numjax.errors import DataError, UsageError
 from numjax.evals import requests, uncertainty
 from numjax.evals.numbers import PredictedNumber, value_of
@@ -285,6 +286,7 @@ def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> C
     num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
     options: dict[str, Any] = dict(head=model.writer, max_tokens=max_tokens, num_id=num_id)
     penalty = jnp.float32(settings["length_penalty"])
+    first = list_first_tokens(grammar, end_id, num_id)
 
     def decode(rows: Sequence[EncodedRow], numbers: Sequence[int], quorum: int) -> Any:
         keys = requests.make_keys(key, numbers)
@@ -294,13 +296,11 @@ def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> C
             if settings["beams"]:
                 ends = jnp.full((len(rows), 1), end_id, jnp.int32)
                 prompt, budget, source = request.prompt, request.budget, request.source
-                options_of_beams = options | dict(source=source, width=settings["beams"])
-                output = beam.search(model, params, device_grammar, prompt, budget, ends, penalty, **options_of_beams)
+                of_beams = options | dict(source=source, width=settings["beams"])
+                output = beam.search(model, params, device_grammar, prompt, budget, ends, penalty, **of_beams)
             else:
-                greedy = settings["temperature"] <= 0
-                output = sample.generate(
-                    model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
-                )
+                of_sampling = options | dict(end_id=end_id, greedy=settings["temperature"] <= 0, first=first)
+                output = sample.generate(model, params, device_grammar, request, **of_sampling)
         return processes.fetch(output)
 
     return decode
