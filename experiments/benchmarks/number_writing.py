@@ -4,11 +4,11 @@
         [--batch=8] [--rounds=7] [--writes=5] [--out=FILE]
 
 The weights are not trained: the answers of additions are forced on the decoder, which does all its usual work for
-each token. "All" is the time of the whole call: prompt, cache, grammar, head. "Written" is what is left of it without
-the time of a call that ends after the first token that is chosen, which is nearly that of the prompt. With
-`--answer=number`, as wherever a task asks for one number, what every answer begins with is read with the prompt, and an
-end that is no choice needs no step. In each round `digits` and the row take turns, and the ratios of their times are
-taken within the round.
+each token. "All" is the time of the whole call: prompt, cache, grammar, head. "Written" is what is left of it
+without the time of a call that ends after the first token that is chosen, which is nearly that of the prompt. With
+`--answer=number`, as wherever a task asks for one number, what every answer begins with is read with the prompt,
+and an end that is no choice needs no step. In each round `digits` and the row take turns, and the ratios of their
+times are taken within the round.
 """
 
 from __future__ import annotations
