@@ -29,7 +29,7 @@ from numjax.tasks import generation
 from numjax.text import vocab as vocabularies
 from numjax.text.grammar import answers, tables
 from numjax.text.grammar import automaton as host
-from numjax.types import POP, PUSH, Batch, Number
+from numjax.types import POP, PUSH, Batch, Number, Tokens
 
 UNUSED_WORKDIR = pathlib.Path("unused")  # a workdir; no test reads it, since each gives a vocabulary
 SYSTEMS = ("numgpt", "digits", *(pytest.param(name, marks=pytest.mark.whole) for name in ("gpt", "dice")))
@@ -338,6 +338,20 @@ def test_an_answer_begins_outside_of_nodes_that_the_prompt_has_left_open():
         assert np.flatnonzero(mask[0]).tolist() == [token]
         answer_state = device.step(device_grammar, answer_state, jnp.asarray([token]))
     assert bool(device.accepts(device_grammar, answer_state)[0])
+
+
+def test_an_answer_may_point_to_all_that_its_prompt_or_source_contains():
+    edges = [tables.Edge("text", range(1, 7), "text"), tables.Edge("answer", [2, 4, 5, 6], "end")]
+    grammar = tables.build(8, edges, "text", ["text", "end"], answer="answer", recalled=[4, 5, 6])
+    device_grammar = jax.tree.map(jnp.asarray, grammar)
+    ids = np.asarray([[0, 1, 4], [0, 5, 2], [3, 6, 5], [0, 1, 2]])
+    prompt = Tokens(ids, np.maximum(np.cumsum(ids > 0, axis=1) - 1, 0), (ids > 0).astype(np.int32))
+    six = prompt._replace(ids=np.asarray([[6, 0, 0]] * 4), segment_ids=np.asarray([[1, 0, 0]] * 4))
+    for extra, own_source in (((), None), ((6,), six)):
+        state = jax.jit(sample.read_prompt)(device_grammar, prompt, own_source)
+        masks = device.token_mask(device.allowed_tokens(device_grammar, state))
+        for row, mask in zip(ids, masks, strict=True):
+            assert set(np.flatnonzero(mask)) == {2, *row[row > 3].tolist(), *extra}
 
 
 def test_paths_and_several_ids_of_a_character():

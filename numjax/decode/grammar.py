@@ -52,11 +52,15 @@ def init(tables: Grammar, batch: int, source: Tokens | None = None) -> GrammarSt
     levels = jnp.zeros((batch, tables.max_depth + 1), jnp.int32)
     start = jnp.full((batch,), tables.start, jnp.int32)
     recallable = jnp.zeros((batch, tables.recalled.shape[0]), bool)
-    if source is not None:
-        classes_BS = jnp.asarray(tables.class_of)[source.ids]
-        recallable = recallable.at[jnp.arange(batch)[:, None], classes_BS].max(source.segment_ids > 0)
-        recallable &= jnp.asarray(tables.recalled)
-    return GrammarState(start, jnp.zeros((batch,), jnp.int32), levels, levels, levels, levels, levels, recallable)
+    g = GrammarState(start, jnp.zeros((batch,), jnp.int32), levels, levels, levels, levels, levels, recallable)
+    return g if source is None else recall(tables, g, source.ids, source.segment_ids > 0)
+
+
+def recall(tables: Grammar, g: GrammarState, ids: jax.Array, valid: jax.Array) -> GrammarState:
+    """`g` with the recalled classes of ids int32[B, T] where valid bool[B, T], in whatever order they stand."""
+    classes_BT = jnp.asarray(tables.class_of)[ids]
+    found = jnp.zeros_like(g.recallable).at[jnp.arange(len(ids))[:, None], classes_BT].max(valid)
+    return g._replace(recallable=g.recallable | (found & jnp.asarray(tables.recalled)))
 
 
 def begin_answer(tables: Grammar, g: GrammarState) -> GrammarState:

@@ -290,9 +290,18 @@ def read_prompt(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -
     closes: from there on the generator's rule applies.
     """
     ids, valid = prompt.ids, prompt.segment_ids > 0
-    counting_tables, grammar_state = start_automaton(tables, prompt, source)
-    grammar_state = automaton.read_prompt(counting_tables, grammar_state, ids[:, :-1], valid[:, :-1])
-    return automaton.begin_answer(tables, automaton.step(tables, grammar_state, ids[:, -1]))
+
+    def read() -> automaton.GrammarState:
+        counting_tables, grammar_state = start_automaton(tables, prompt, source)
+        grammar_state = automaton.read_prompt(counting_tables, grammar_state, ids[:, :-1], valid[:, :-1])
+        return automaton.step(tables, grammar_state, ids[:, -1])
+
+    def skip() -> automaton.GrammarState:
+        grammar_state = automaton.recall(tables, automaton.init(tables, len(ids), source), ids, valid)
+        return automaton.begin_answer(tables, grammar_state)
+
+    # An answer begins in the same state whatever the prompt, which then need not be read token by token.
+    return jax.lax.cond(jnp.asarray(tables.answer) >= 0, skip, read)
 
 
 def start_automaton(tables: Grammar, prompt: Tokens, source: Tokens | None) -> channels.AutomatonState:

@@ -28,6 +28,7 @@ from numjax.types import Document, Formula, Mark, Number
 
 START: Document = (Mark("[CLS]"),)  # the beginning of every text
 LEFT = 1 / 8  # of a batch: so few rows do not keep it going
+MANY = 8  # batches: they have few shapes, which need not fit each of them tightly
 
 
 class Generation(NamedTuple):
@@ -238,7 +239,7 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     _check_room(system, rows, names, max_tokens)
     decode = _make_decoder(system, params, settings)
     results: dict[int, Any] = {}
-    waiting = list(range(len(rows)))
+    waiting, least = list(range(len(rows))), 64 if len(rows) > MANY * batch_size else 16
     with Wait("compiling and generating", len(rows), "rows") as wait:
         while waiting:
             batches = list(requests.list_batches([rows[i] for i in waiting], batch_size))
@@ -246,7 +247,7 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
             left = []
             for places, padded in batches:
                 indices, n_before = [waiting[place] for place in places], len(results)
-                output = decode(padded, requests.fill(indices, len(padded)), quorum)
+                output = decode(padded, requests.fill(indices, len(padded)), quorum, least)
                 for b, i in enumerate(indices):
                     if quorum and not output.ended[b] and output.length[b] < max_tokens:
                         left.append(i)
@@ -278,8 +279,8 @@ def _check_room(system: System, rows: Sequence[EncodedRow], names: Sequence[str]
 
 
 def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
-    """A function of (rows, their numbers, which choose their keys, `sample.Request.quorum`) that gives what the model
-    writes, as `sample.Generated` or `beam.Beams` of NumPy arrays."""
+    """A function of (rows, their numbers, which choose their keys, `quorum` and `least` of `requests.make_request`)
+    that gives what the model writes, as `sample.Generated` or `beam.Beams` of NumPy arrays."""
     model, grammar = requests.decoding_model(system)
     sampling = Sampling(*(settings[name] for name in Sampling._fields))
     key, max_tokens = jax.random.key(settings["seed"]), settings["max_tokens"]
@@ -288,9 +289,9 @@ def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> C
     penalty = jnp.float32(settings["length_penalty"])
     first = list_first_tokens(grammar, end_id, num_id)
 
-    def decode(rows: Sequence[EncodedRow], numbers: Sequence[int], quorum: int) -> Any:
+    def decode(rows: Sequence[EncodedRow], numbers: Sequence[int], quorum: int, least: int) -> Any:
         keys = requests.make_keys(key, numbers)
-        request = requests.make_request(system, rows, max_tokens, keys, sampling, quorum=quorum)
+        request = requests.make_request(system, rows, max_tokens, keys, sampling, quorum=quorum, least=least)
         with requests.mesh_context(params):
             device_grammar, request = requests.distribute(params, grammar, request)
             if settings["beams"]:

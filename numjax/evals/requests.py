@@ -53,10 +53,12 @@ def make_request(
     sampling: Sampling,
     forced: sample.Forced | None = None,
     quorum: int = 0,
+    least: int = 16,
 ) -> sample.Request:
-    """The request to continue rows by at most `max_tokens` tokens, with the key of each row; see `sample.Request`."""
+    """The request to continue rows by at most `max_tokens` tokens, with the key of each row; see `sample.Request`.
+    `least`: see `_room_for_texts`."""
     context = system.model.backbone.max_length
-    room = min(_room_for_texts(rows), context - max_tokens)
+    room = min(_room_for_texts(rows, least), context - max_tokens)
     return sample.Request(
         prompt=prompt_tokens(rows, room, **_batch_options(system)),
         budget=jnp.full(len(rows), max_tokens, jnp.int32),
@@ -64,7 +66,7 @@ def make_request(
         temperature=jnp.float32(sampling.temperature),
         top_k=jnp.int32(sampling.top_k),
         top_p=jnp.float32(sampling.top_p),
-        source=_source_tokens(rows, context, system) if system.model.encodes else None,
+        source=_source_tokens(rows, context, system, least) if system.model.encodes else None,
         forced=forced,
         quorum=jnp.int32(quorum),
     )
@@ -172,14 +174,14 @@ def prompt_tokens(
     return batch.inputs._replace(**shifted, channels=channels)
 
 
-def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
+def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System, least: int) -> Tokens:
     """The sources of rows as one batch of Tokens[B, S], padded on the right; S as `_room_for_texts` has it."""
     source_rows = [encoder_row(row) for row in rows]
     return assemble(
         [[row] for row in source_rows],
         [[i] for i in range(len(source_rows))],
         kind="source",
-        length=min(_room_for_texts(source_rows), context),
+        length=min(_room_for_texts(source_rows, least), context),
         numerals=_room_for_numerals(source_rows),
         **_batch_options(system),
     ).inputs
@@ -200,11 +202,11 @@ def source_size(row: EncodedRow) -> int:
     return 0 if row.source is None else len(row.source.ids)
 
 
-def _room_for_texts(rows: Sequence[EncodedRow]) -> int:
-    """Positions for the longest row. A program of another length takes seconds to compile, far more than up to 64
-    positions of padding ever take; the decoder of an encoder–decoder begins with its mark alone."""
+def _room_for_texts(rows: Sequence[EncodedRow], least: int) -> int:
+    """Positions for the longest row, at least `least`. A program of another length takes seconds to compile: for many
+    batches that is more than a large `least` costs. The decoder of an encoder–decoder begins with its mark alone."""
     longest = max(len(row.ids) for row in rows)
-    return 8 if longest <= 8 else round_up(longest, 64)
+    return 8 if longest <= 8 else round_up(longest, least)
 
 
 def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
