@@ -287,7 +287,7 @@ def test_samples_are_drawn_by_batches_of_the_given_size(make_system, monkeypatch
     sizes, drawn = [], []
     make_request, list_values = requests.make_request, uncertainty._list_values
     monkeypatch.setattr(
-        requests, "make_request", lambda s, rows, *a: sizes.append(len(rows)) or make_request(s, rows, *a)
+        requests, "make_request", lambda s, rows, *a, **b: sizes.append(len(rows)) or make_request(s, rows, *a, **b)
     )
 
     def keep(*arguments):
