@@ -42,6 +42,7 @@ from numjax.train import checkpoint
 from numjax.train.step import init_params
 
 DIGITS = 12
+NOISE = 0.05  # of a whole call: so small a rest is not told from 0
 ROWS = (BASE, "digits_rev", "chunk3", "limbs", "carry_save", "carry", "fone", "bittokens")
 SHORT = ("carry", "carry_save")
 
@@ -202,6 +203,9 @@ def format_times(result: dict[str, Any]) -> str:
     for row, entry in result["rows"].items():
         cells = [f"`{row}`", str(entry["tokens"])]
         for part in (entry[part] for part in PARTS if part in entry):
+            if part["ms"] < NOISE * entry["all"]["ms"]:
+                cells += ["–", "–"]
+                continue
             ratio = part.get("ratio")
             times = f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})" if ratio else "1"
             cells += [f"{part['ms']:.1f}", times]

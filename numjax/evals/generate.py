@@ -28,7 +28,7 @@ from numjax.types import Document, Formula, Mark, Number
 
 START: Document = (Mark("[CLS]"),)  # the beginning of every text
 LEFT = 1 / 8  # of a batch: so few rows do not keep it going
-MANY = 8  # batches: they have few shapes, which need not fit each of them tightly
+MANY = 8  # batches: for more of them, prompts have fewer shapes, which fit less tightly
 
 
 class Generation(NamedTuple):

@@ -203,8 +203,9 @@ def source_size(row: EncodedRow) -> int:
 
 
 def _room_for_texts(rows: Sequence[EncodedRow], least: int) -> int:
-    """Positions for the longest row, at least `least`. A program of another length takes seconds to compile: for many
-    batches that is more than a large `least` costs. The decoder of an encoder–decoder begins with its mark alone."""
+    """Positions for the longest row: 8, or at least `least`. A program of another length takes seconds to compile,
+    which for many batches is more than a large `least` costs. 8 are for texts such as those with which the decoder of
+    an encoder–decoder begins, its mark alone."""
     longest = max(len(row.ids) for row in rows)
     return 8 if longest <= 8 else round_up(longest, least)
 
