@@ -222,10 +222,10 @@ PARTS = {
         # Our own: digits that are aligned at the point, behind a header (configs/anchor.py).
         "anchor": {
             "needs": ("task:tatqa", "task:tabfact"),
-            "scheme": anchor.LIMBS | dict(values=True, until=""),
+            "scheme": anchor.LIMBS | dict(values=True, until="", types=True),
             "embeds": dict(token=dict(name="limbs"), numeral=anchor.LEADING),
             "positions.place": anchor.ALIGNED,
-            "backbone": dict(types=(1,)),
+            "when": {"shape=roberta": {"scheme": dict(types=False)}},
         },
     },
     "numbed": {
@@ -266,6 +266,8 @@ PARTS = {
         "off": {"needs": "task:table_text"},
     },
 }
+# New weights learn faster than pretrained ones. Vectors of pieces are frozen.
+MINILM_RATES = (("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15))
 # all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it. It was trained to embed
 # sentences and has no masked-language head.
 MINILM = {
@@ -278,12 +280,17 @@ MINILM = {
         learning_rate=1e-3,
         warmup=60,
         batch_size=16,
-        # New weights learn faster than pretrained ones. Vectors of pieces are frozen.
-        rates=(("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15)),
+        rates=MINILM_RATES,
     ),
     "when": {
         "laptop task=claims": {"optim": dict(steps=2000)},
         "overnight": {"backbone": dict(dropout=0.1)},
+        # Only words are pretrained. What else a number has is added to them, and learned like other new weights.
+        "numtok=anchor": {
+            "embeds.token": dict(name="limbs", header_parts=True),
+            "embeds.numeral": anchor.LEADING | dict(fusion="add"),
+            "optim": dict(rates=(("^embeds_token/(?!table)|^backbone/order_place/", 1.0), *MINILM_RATES)),
+        },
     },
 }
 OPTIONS = {

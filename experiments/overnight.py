@@ -8,6 +8,7 @@ from numjax.errors import UsageError
 
 NAME = "overnight"
 MINILM = "minilm"  # the weights of `make pretrained`
+INSTALLED = (MINILM, "minilm3")  # all its layers, or the first three
 
 
 def check(options: argparse.Namespace, folds: int) -> None:

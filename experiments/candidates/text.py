@@ -4,6 +4,7 @@ python -m experiments.candidates.text                          # laptop: a first
 python -m experiments.candidates.text --scale=overnight        # all records: ten hours on 2 cores without TAT-QA
 python -m experiments.candidates.text --only=mme,gnc/anchor    # some of them
 python -m experiments.candidates.text --only=tatqa --tatqa=FOLDER   # TAT-QA's files, else generated questions
+python -m experiments.candidates.text --only=tatqa --tatqa=FOLDER --bert=minilm3    # from weights of make pretrained
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = command.make_parser(__doc__ or "", OUT, command.SEEDS | {"overnight": 3})
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     parser.add_argument("--tatqa", default="", help="folder of TAT-QA's files")
-    parser.set_defaults(tabfact="", roberta="", bert="")
+    parser.add_argument("--bert", choices=overnight.INSTALLED, default="", help="weights that TAT-QA starts from")
+    parser.set_defaults(tabfact="", roberta="")
     options = command.parse_options(parser, words)
     if options.scale == overnight.NAME:
-        options.bert = overnight.MINILM
+        options.bert = options.bert or overnight.MINILM
     labels = list_systems()
     is_wanted = command.parse_only(options.only, TASKS, labels)
     cells = [

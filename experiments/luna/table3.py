@@ -114,7 +114,7 @@ def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: s
     words += [f"size={size}"] * bool(size)
     if task == "pretrain":
         words += [f"distill={'on' if choice.distill else 'off'}", f"regress={'on' if choice.regress else 'off'}"]
-    words += ["bert=minilm"] * (options.bert == overnight.MINILM)
+    words += [f"bert={options.bert}"] * (options.bert in overnight.INSTALLED)
     config: Any = luna.get_config(",".join([*words, *["as_published"] * options.as_published]))
     with config.unlocked():
         config.log_every = 50 if options.scale == "smoke" else 250
@@ -129,7 +129,7 @@ def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: s
         if options.scale == overnight.NAME and task != "tabfact":
             config.task.update(fold=fold, folds=FOLDS)
         checkpoint = getattr(options, shape)
-        if checkpoint not in ("", overnight.MINILM) and (task == "pretrain" or not choice.pretrain):
+        if checkpoint not in ("", *overnight.INSTALLED) and (task == "pretrain" or not choice.pretrain):
             config.init_from = config.scheme.vocab.path = checkpoint
             if shape == "roberta":
                 config.scheme.vocab = {"name": "gpt2", "path": checkpoint}

@@ -10,7 +10,6 @@ from numjax.errors import DataError
 from numjax.runtime import files
 from numjax.text import document as documents
 from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
-from numjax.text.grammar import tables
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 
@@ -87,10 +86,7 @@ class Scheme(BaseScheme):
                 end._replace(state=state, tokens=[self.vocab.mark(EOS)]),
             ]
         edges.append(text._replace(state="piece", tokens=[self.vocab.mark(NUM)], to="text"))
-        accept = ("text", "piece", "end")
-        if self.types:
-            edges, accept = self._add_types(edges, accept)
-        return tables.build(self.vocab_size, edges, "text", accept, given=given_marks)
+        return self._tables(edges, ("text", "piece", "end"), given=given_marks)
 
     def _write(self, run: Sequence[Segment], row: RowBuilder) -> None:
         stretch: list[Segment] = []

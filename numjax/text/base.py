@@ -200,7 +200,9 @@ class BaseScheme(protocols.Scheme, abc.ABC):
     def _make_grammar(self) -> Grammar: ...
 
     def _tables(self, edges: Sequence[Edge], accept: Sequence[str], **options: Any) -> Grammar:
-        """The tables of running text, and of answers if they have a form."""
+        """The tables of running text, with its token types if the scheme has them, and of answers if they have a form."""
+        if self.types:
+            edges, accept = self._add_types(edges, accept)
         if self._form == "text":
             return tables.build(self.vocab_size, edges, "text", accept, **options)
         edges = [*edges, *self._answer_edges()]

@@ -88,6 +88,7 @@ class Scheme(BaseScheme):
         pad_multiple: int = 128,
         layout: str = "plain",
         until: str = "[SEP]",
+        types: bool = False,
     ):
         """
         Args:
@@ -112,7 +113,7 @@ class Scheme(BaseScheme):
             self.forms = ("text",)
         self.mark_before, self.mark_behind = LAYOUTS[layout]
         self.marks = self._list_marks()
-        super().__init__(vocab, rules, pad_multiple)
+        super().__init__(vocab, rules, pad_multiple, types)
         self.has_fences = layout != "plain"
         # Id → why a target text may not hold it: it would reveal the digits of its number during training.
         self.unwritten = {self.vocab.mark(m): REVEALING.format(m) for m in (AGG, NUM) if m in self.marks}

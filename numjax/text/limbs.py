@@ -96,6 +96,7 @@ class Scheme(digits.Scheme):
         names: int = 0,
         known: bool = False,
         decimals: bool = False,
+        types: bool = False,
     ):
         """
         Args:
@@ -134,7 +135,7 @@ class Scheme(digits.Scheme):
         self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         self.counts = tuple(f"[|{count}]" for count in range(counted + 1)) if counted else ()
         self.names = tuple(f"[@{name}]" for name in range(1, names + 1))
-        super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
+        super().__init__(vocab, rules, pad_multiple, layout="digits", until=until, types=types)
         self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
         option = "values=False, without an embedding of numbers" if values else "decimals=False"
         revealing = self._list_headers("=") if values else self.decimals

@@ -50,10 +50,7 @@ class Scheme(BaseScheme):
 
     def _make_grammar(self) -> Grammar:
         edges, given_marks = self._text_edges([self.vocab.mark(NUM)])
-        accept: tuple[str, ...] = ("text", "end")
-        if self.types:
-            edges, accept = self._add_types(edges, accept)
-        return self._tables(edges, accept, given=given_marks)
+        return self._tables(edges, ("text", "end"), given=given_marks)
 
     def _answer_edges(self) -> list[Edge]:
         ids = [*self.vocab.encode(" "), self.vocab.mark(NUM), self.vocab.mark(EOS)]

@@ -49,10 +49,7 @@ class Scheme(BaseScheme):
 
     def _make_grammar(self) -> Grammar:
         edges, given_marks = self._text_edges()
-        accept: tuple[str, ...] = ("text", "end")
-        if self.types:
-            edges, accept = self._add_types(edges, accept)
-        return self._tables(edges, accept, given=given_marks)
+        return self._tables(edges, ("text", "end"), given=given_marks)
 
     def _answer_edges(self) -> list[Edge]:
         numbers = answers.number_moves()
