@@ -16,9 +16,11 @@ from numjax.bundled.configs import luna
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import bert, installed, weights
+from numjax.runtime import shard
 from numjax.text import vocab
+from numjax.train import inherit, optim
 from numjax.types import Batch, Tokens
-from tests import drawn
+from tests import drawn, pairs_run
 from tests.conftest import ROOT
 from tests.make_minilm_fixture import N_FEATURES, TEXTS
 
@@ -68,6 +70,25 @@ def test_the_vocabulary_of_minilm_gives_the_ids_of_transformers(minilm):
         ]
         ids += [vocabulary.mark("[SEP]")]
         np.testing.assert_array_equal(ids, arrays["ids"][row][arrays["seen"][row]])
+
+
+def test_numbers_of_the_flagship_learn_beside_frozen_words(tmp_path):
+    """What pretrained weights do not have is not frozen: digits, headers, sizes and the alignment."""
+    config = luna.get_config("smoke,task=tatqa,bert=minilm,numtok=anchor")
+    with config.unlocked():  # the smallest model of the same parts, with a vocabulary of its own
+        config.backbone.update(width=96, layers=1)
+        config.scheme.vocab = dict(name="sentencepiece", size=400)
+        config.init_from = ""
+    pairs_run.train(config, tmp_path)
+    params, _ = inherit.read_params(tmp_path)
+    factors = jax.tree_util.tree_leaves_with_path(optim.rate_factors(params, config.optim.rates))
+    factors = {shard.path_name(path): factor for path, factor in factors}
+    frozen = {name for name, factor in factors.items() if factor == 0}
+    assert frozen == {"embeds_token/table"}
+    learned = {name for name, factor in factors.items() if factor == 1}
+    digits = {f"embeds_token/{name}" for name in ("turns", "places", "empty", "header_limbs")}
+    assert digits | {"fuse_numeral/kernel"} <= learned
+    assert [name for name in learned if name.startswith("backbone/order_place/")]
 
 
 def test_missing_weights_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):

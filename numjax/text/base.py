@@ -200,7 +200,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
     def _make_grammar(self) -> Grammar: ...
 
     def _tables(self, edges: Sequence[Edge], accept: Sequence[str], **options: Any) -> Grammar:
-        """The tables of running text, with its token types if the scheme has them, and of answers if they have a form."""
+        """The tables of running text, with token types if the scheme has them, and of answers if they have a form."""
         if self.types:
             edges, accept = self._add_types(edges, accept)
         if self._form == "text":
