@@ -154,7 +154,7 @@ def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path)
             unfinished_jobs.append(
                 (cell, [seed for seed in cell_seeds if seed not in finished_results], needs_parameters)
             )
-    log.say(f"{schedule.n_runs} runs, {schedule.n_done} of them done; in {folder}")
+    log.say(f"{schedule.n_runs} run{'s' * (schedule.n_runs != 1)}, {schedule.n_done} done before; in {folder}")
     for cell, cell_seeds, needs_parameters in unfinished_jobs:
         for result in _train(cell, cell_seeds, folder, schedule, needs_parameters):
             results[cell.task, cell.system][result.seed] = result

@@ -324,7 +324,7 @@ def test_the_page_of_the_results_shows_parts_that_there_are(checkout):
     _, results = checkout
     page, table_text = (DOCS / "explanation/number.md").read_text(), (results / "grid.md").read_text()
     marks = re.findall(r":(?:start-after|end-before): (<!-- .* -->)", page)
-    assert len(marks) == 8 and [table_text.count(mark) for mark in marks] == [1] * 8
+    assert len(marks) == 6 and [table_text.count(mark) for mark in marks] == [1] * 6
     paths = re.findall(r"\.\./experiments/grid/results/cpu/(\S+?)[)\s]", page)
     assert set(paths) == {"grid.md", "grid.png"} and all((results / name).is_file() for name in paths)
 

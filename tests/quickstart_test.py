@@ -49,7 +49,7 @@ def test_a_second_call_trains_nothing_and_writes_again(out, monkeypatch, capsys)
     quickstart.main(["--scale=smoke", f"--out={out}"])
     output = capsys.readouterr()
     assert str(out) in output.out and "fig1.png" in output.out and "| NumGPT |" in output.out
-    assert "2 runs, 2 of them done" in output.err
+    assert "2 runs, 2 done before" in output.err
 
 
 def test_finished_runs_keep_their_best_parameters_only(out):
