@@ -11,10 +11,10 @@
       --workdir=runs/claims
 
 Arguments: smoke | laptop | overnight | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none|anchor
-(none: only pieces; anchor: our own, of configs/anchor.py); numbed=char_lstm|char_former|dice|MODULE;
-size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|roberta; bert=minilm|minilm3, to start from
-the weights of `make pretrained`, with all six layers or three; tables=few|many, kinds of stand-in tables; for
-pre-training distill=on|off, regress=on|off; as_published.
+(none: only pieces; anchor: our own, of configs/anchor.py, with limb=1|3 digits of a position);
+numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders);
+shape=bert|roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, with all six layers or three;
+tables=few|many, kinds of stand-in tables; for pre-training distill=on|off, regress=on|off; as_published.
 """
 
 from __future__ import annotations
@@ -227,6 +227,11 @@ PARTS = {
             "positions.place": anchor.ALIGNED,
             "when": {"shape=roberta": {"scheme": dict(types=False)}},
         },
+    },
+    # Digits of a position, with numtok=anchor: a number of n digits has n + 1 positions, or n / 3 + 1.
+    "limb": {
+        "1": {"needs": "scheme:limbs"},
+        "3": {"needs": "scheme:limbs", "scheme": dict(size=3, parts=4)},
     },
     "numbed": {
         "char_lstm": {"needs": "embeds.numeral"},

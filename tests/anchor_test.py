@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -43,10 +44,10 @@ def test_every_word_makes_another_config_whose_parts_fit(scale):
             fit.check(config, build("tasks", config.task))
             configs.add(config.to_json(sort_keys=True))
     assert len(configs) == len(OPTIONS) * len(numgpt.TASKS) - len(anchor.WRITTEN)
-    for task in ("tatqa", "tabfact"):
-        config = luna.get_config(f"{scale},task={task},numtok=anchor")
+    for task, limb in itertools.product(("tatqa", "tabfact"), (1, 3)):
+        config = luna.get_config(f"{scale},task={task},numtok=anchor,limb={limb}")
         fit.check(config, build("tasks", config.task))
-        assert config.scheme.name == "limbs" and "place" in config.positions
+        assert config.scheme.name == "limbs" and config.scheme.size == limb and "place" in config.positions
 
 
 @pytest.mark.parametrize("scale", ["laptop", "overnight"])

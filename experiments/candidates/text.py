@@ -22,7 +22,7 @@ from numjax.bundled.experiments.tables import TableColumn, TableRow
 OUT = "runs/candidates-text-{scale}"
 TASKS = {"mme": "MME", "gnc": "GNC", "tatqa": "TAT-QA"}
 METRICS = {"tatqa": "em"}  # else the accuracy
-# System → its arguments of configs/anchor.py and its label.
+# System → its arguments of configs/anchor.py, or of configs/luna.py with numtok=anchor, and its label.
 OURS = {
     "anchor": ("", "anchor"),
     "anchor_unsized": ("size=off", "without the size in headers"),
@@ -43,7 +43,7 @@ def list_systems() -> dict[str, str]:
 
 def has_cell(task: str, system: str) -> bool:
     """Whether the table has the system on the task."""
-    return system in ((REFERENCE, *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
+    return system in ((REFERENCE, "anchor_limbs", *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
 
 
 def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
@@ -52,7 +52,11 @@ def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
 
     scale = options.scale
     if task == "tatqa":
-        choice = table3.CHOICES[system] if system in LUNA else table3.CHOICES["baseline"]._replace(numtok="anchor")
+        if system in LUNA:
+            choice = table3.CHOICES[system]
+        else:
+            words = ",".join(filter(None, ("anchor", OURS[system][0])))
+            choice = table3.CHOICES["baseline"]._replace(numtok=words)
         return RunCell(task, system, table3.make_config(options, choice, task, "bert"))
     theirs = settings.make_config(scale, task, system if system in THEIRS else "numgpt")
     if system in THEIRS:
