@@ -205,7 +205,7 @@ def test_endings_without_a_choice_are_those_that_the_model_writes(temperature):
     n_rows = 48
     request = sample.Request(
         text_model.make_tokens([[2, 3, 3]] * n_rows),
-        jnp.arange(n_rows) % 10 + 5,  # the longest ending has five tokens
+        jnp.arange(n_rows) % 12 + 5,  # the longest ending has five tokens; the most tokens are 14
         jax.random.split(jax.random.key(5), n_rows),
         *(jnp.float32(temperature), jnp.int32(0), jnp.float32(1)),
     )
@@ -320,6 +320,13 @@ def test_long_texts_of_all_batches_go_on_together(monkeypatch):
     expected = np.sort(lengths[order].reshape(4, 16))[:, -3]
     assert [int(output.length.max()) for output in outputs[2:6]] == expected.tolist()
     assert max(lengths) > max(expected)
+    assert {len(output.ids) for output in outputs[2:]} == {16}, "all batches share their programs"
+    # Long prompts are not read again for short texts.
+    outputs.clear()
+    evals.generate(system, params, [f"{i} birds fly" * 3 for i in range(64)], batch_size=16, max_tokens=3)
+    assert len(outputs) == 4 and all(
+        output.ended[b] or output.length[b] == 3 for output in outputs for b in range(16)
+    )
 
 
 @pytest.mark.whole

@@ -154,7 +154,10 @@ class Contender:
         )
         marks = {"num_id": system.scheme.vocab.mark("[NUM]"), "end_id": system.scheme.vocab.mark("[EOS]")}
         first = list_first_tokens(grammar, **marks)
-        self._requests = {"all": request, "first": request._replace(budget=jnp.full(len(records), len(first) + 1))}
+        self._requests = {
+            "all": request,
+            "first": request._replace(budget=jnp.full_like(request.budget, len(first) + 1)),
+        }
         self._write: Callable[[sample.Request], sample.Generated] = functools.partial(
             sample.generate, model, params, grammar, head=model.writer, max_tokens=self.tokens, greedy=True,
             first=first, **marks,

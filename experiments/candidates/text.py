@@ -97,10 +97,14 @@ def main(words: Sequence[str] | None = None) -> None:
         "All rows have the settings that were chosen on NumGPT for its Table 1, and on TAT-QA those of LUNA's Table "
         "3; nothing was tried for the others.",
     ]
+    if options.bert and "tatqa" in tasks:
+        layers = "" if options.bert == overnight.MINILM else "the first three layers of "
+        remarks.append(f"On TAT-QA the encoder starts from {layers}all-MiniLM-L6-v2.")
     parts = {"": (tables.compare(results, rows, columns, REFERENCE), columns)}
     title = "Numbers in questions with words: anchor and its parts"
     tried = {labels[system]: count for system, count in table3.TRIALS.items() if system in labels}
     tried = dict.fromkeys(labels.values(), 0) | settings.PILOT | tried
+    tried = {label: tried[label] for label in dict.fromkeys(labels[cell.system] for cell in cells)}
     trials = {"trials": tried} if options.scale != "smoke" else {}
     text = report.publish("text", title, remarks, parts, results, options, OURS[REFERENCE][1], trials)
     report.print_report(text, options, "text.md", "text.json")

@@ -64,11 +64,8 @@ def recall(tables: Grammar, g: GrammarState, ids: jax.Array, valid: jax.Array) -
 
 
 def begin_answer(tables: Grammar, g: GrammarState) -> GrammarState:
-    """`g` in the state in which an answer begins, with no open node; unchanged if answers have no form."""
-    begins = jnp.asarray(tables.answer) >= 0
-    return g._replace(
-        state=jnp.where(begins, tables.answer, g.state).astype(jnp.int32), depth=jnp.where(begins, 0, g.depth)
-    )
+    """`g` in the state in which an answer begins, with no open node; of a grammar with answers."""
+    return g._replace(state=jnp.full_like(g.state, tables.answer), depth=jnp.zeros_like(g.depth))
 
 
 def allowed_tokens(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None) -> Allowed:

@@ -22,7 +22,8 @@ from numjax.types import Estimate, Grammar, HeadOut, Numeral, Scores, Tokens
 
 
 class Forced(NamedTuple):
-    """Tokens that are written already: the decoder takes them instead of its own choice.
+    """Tokens that are written already: the decoder takes them instead of its own choice. They follow the grammar,
+    since where it leaves no choice the decoder takes the only token.
 
     Attributes:
       ids: int32[B, M]. count: int32[B], how many of a row's first tokens are forced.
@@ -39,7 +40,7 @@ class Request(NamedTuple):
 
     Attributes:
       prompt: Tokens[B, P], padded on the left (segment id 0), every row with at least one position.
-      budget: int32[B], max_tokens tokens to generate for a row, at max_tokens M.
+      budget: int32[B], the most tokens to generate for a row, `first` included; beyond M it is M.
       keys: key[B], for sampling. What is drawn for a row depends on its own key alone, not on the other rows.
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
       source: Tokens[B, S], the encoder's input, padded on the right; None for models without an encoder.
@@ -113,8 +114,8 @@ def generate(
     keep_hidden: bool = False,
     first: tuple[int, ...] = (),
 ) -> Generated:
-    """Continues every row of a batch. It compiles once per (B, P, max_tokens) and shape of the grammar. A source is
-    encoded once, before the loop.
+    """Continues every row of a batch. It compiles once per (B, P, max_tokens), `first` and shape of the grammar. A
+    source is encoded once, before the loop.
 
     Args:
       model: with unscanned layers. params: its parameters.
@@ -125,9 +126,10 @@ def generate(
       num_id, end_id: ids of [NUM] and of the end.
       greedy: static, so that greedy programs contain no sorting.
       keep_hidden: also return the hidden states.
-      first: tokens with which every text begins, as `grammar.list_first_tokens` has them; they are read with the
-        prompt, which takes no step of their own.
+      first: tokens with which every text begins, fewer than M and than any budget, as `grammar.list_first_tokens` has
+        them; they are read with the prompt, which takes no step of their own. Forced texts begin with them too.
     """
+    request = request._replace(budget=jnp.minimum(request.budget, max_tokens))
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
     param_tables = model.apply({"params": params}, method="tables")
@@ -209,7 +211,7 @@ def generate(
         runs = ~loop.output.ended & (loop.step < request.budget)
         if endings is not None:
             runs &= ~_is_ending(endings, loop, request.budget)
-        return (loop.step < max_tokens) & (runs.sum() > (0 if request.quorum is None else request.quorum))
+        return runs.sum() > (0 if request.quorum is None else request.quorum)
 
     empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
     if keep_hidden:

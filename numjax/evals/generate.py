@@ -28,7 +28,6 @@ from numjax.types import Document, Formula, Mark, Number
 
 START: Document = (Mark("[CLS]"),)  # the beginning of every text
 LEFT = 1 / 8  # of a batch: so few rows do not keep it going
-MANY = 8  # batches: for more of them, prompts have fewer shapes, which fit less tightly
 
 
 class Generation(NamedTuple):
@@ -231,19 +230,23 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     error messages. `choose` takes a row's result from its beams, by default the best beam.
 
     A batch lasts as long as its longest text, and few texts are long. So it stops when `LEFT` of its rows are left;
-    those of all batches begin again, in batches of their own, until one batch is left, which goes to its end. What is
-    written for a row does not depend on its batch.
+    those of all batches begin again, in batches of their own, until one batch is left, which goes to its end. But where
+    prompts are long and texts short, reading prompts again takes longer than waiting. What is written for a row does
+    not depend on its batch, but for rounding.
     """
     has_beams, max_tokens = bool(settings["beams"]), settings["max_tokens"]
     choose = settings.get("choose", _choose_beam) if has_beams else _take_row
     _check_room(system, rows, names, max_tokens)
     decode = _make_decoder(system, params, settings)
     results: dict[int, Any] = {}
-    waiting, least = list(range(len(rows))), 64 if len(rows) > MANY * batch_size else 16
+    waiting, batch_size = list(range(len(rows))), min(batch_size, len(rows))
+    least = 64 if len(rows) > batch_size else 16  # prompts of many batches have fewer shapes, which fit less tightly
+    longest = max((len(row.ids) + requests.source_size(row) for row in rows), default=0)
+    can_stop = not has_beams and LEFT * longest < max_tokens
     with Wait("compiling and generating", len(rows), "rows") as wait:
         while waiting:
             batches = list(requests.list_batches([rows[i] for i in waiting], batch_size))
-            quorum = int(LEFT * batch_size) if len(batches) > 1 and not has_beams else 0
+            quorum = int(LEFT * batch_size) if len(batches) > 1 and can_stop else 0
             left = []
             for places, padded in batches:
                 indices, n_before = [waiting[place] for place in places], len(results)
@@ -287,7 +290,7 @@ def _make_decoder(system: System, params: Any, settings: Mapping[str, Any]) -> C
     num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
     options: dict[str, Any] = dict(head=model.writer, max_tokens=max_tokens, num_id=num_id)
     penalty = jnp.float32(settings["length_penalty"])
-    first = list_first_tokens(grammar, end_id, num_id)
+    first = list_first_tokens(grammar, end_id, num_id)[: max_tokens - 1]
 
     def decode(rows: Sequence[EncodedRow], numbers: Sequence[int], quorum: int, least: int) -> Any:
         keys = requests.make_keys(key, numbers)

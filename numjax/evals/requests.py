@@ -81,7 +81,6 @@ def list_batches(rows: Sequence[EncodedRow], batch_size: int) -> Iterator[tuple[
     """Yields (indices of rows of about the same length, these rows). All batches have one size: the last one is
     filled up with its last row."""
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), source_size(rows[i])))
-    batch_size = min(batch_size, max(1, len(rows)))
     for start in range(0, len(order), batch_size):
         indices = order[start : start + batch_size]
         yield indices, [rows[i] for i in fill(indices, batch_size)]
@@ -204,14 +203,15 @@ def source_size(row: EncodedRow) -> int:
 
 def _room_for_texts(rows: Sequence[EncodedRow], least: int) -> int:
     """Positions for the longest row: 8, or at least `least`. A program of another length takes seconds to compile,
-    which for many batches is more than a large `least` costs. 8 are for texts such as those with which the decoder of
-    an encoder–decoder begins, its mark alone."""
+    which is more than a large `least` costs. 8 are for texts such as those with which the decoder of an
+    encoder–decoder begins, its mark alone."""
     longest = max(len(row.ids) for row in rows)
     return 8 if longest <= 8 else round_up(longest, least)
 
 
 def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
-    return round_up(max((len(row.surfaces) for row in rows), default=0), 16)
+    most = max((len(row.surfaces) for row in rows), default=0)
+    return 4 if most <= 4 else round_up(most, 16)
 
 
 def round_up(count: int, least: int) -> int:

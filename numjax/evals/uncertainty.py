@@ -201,7 +201,8 @@ def _measure(
     levels = jnp.asarray(list_levels(settings.shares), jnp.float32)
     options: dict[str, Any] = dict(head=model.writer, max_tokens=settings.max_tokens, **_list_ids(system))
     results: dict[int, _RowMeasures] = {}
-    for indices, rows in requests.list_batches([text.row for text in texts], settings.batch_size):
+    batch_size = min(settings.batch_size, len(texts))
+    for indices, rows in requests.list_batches([text.row for text in texts], batch_size):
         padded = requests.fill(indices, len(rows))
         written = [texts[i].written for i in padded]
         forced = _force(written, [len(text.ids) for text in written], settings.max_tokens)
