@@ -230,9 +230,9 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     error messages. `choose` takes a row's result from its beams, by default the best beam.
 
     A batch lasts as long as its longest text, and few texts are long. So it stops when `LEFT` of its rows are left;
-    those of all batches begin again, in batches of their own, until one batch is left, which goes to its end. But where
-    prompts are long and texts short, reading prompts again takes longer than waiting. What is written for a row does
-    not depend on its batch, but for rounding.
+    those of all batches begin again, in batches of their own, until one batch is left, which goes to its end. But
+    where prompts are long and texts short, reading prompts again takes longer than waiting. What is written for a row
+    does not depend on its batch, but for rounding.
     """
     has_beams, max_tokens = bool(settings["beams"]), settings["max_tokens"]
     choose = settings.get("choose", _choose_beam) if has_beams else _take_row
