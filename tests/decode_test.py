@@ -205,7 +205,7 @@ def test_endings_without_a_choice_are_those_that_the_model_writes(temperature):
     n_rows = 48
     request = sample.Request(
         text_model.make_tokens([[2, 3, 3]] * n_rows),
-        jnp.arange(n_rows) % 12 + 5,  # the longest ending has five tokens; the most tokens are 14
+        jnp.arange(n_rows) % 10 + 5,  # the longest ending has five tokens
         jax.random.split(jax.random.key(5), n_rows),
         *(jnp.float32(temperature), jnp.int32(0), jnp.float32(1)),
     )
@@ -220,6 +220,18 @@ def test_endings_without_a_choice_are_those_that_the_model_writes(temperature):
     np.testing.assert_allclose(quick.log_prob, whole.log_prob, atol=1e-5)
     if temperature:
         assert {4, 6, 9, 10} <= set(np.unique(whole.ids)) and len(set(whole.length.tolist())) > 4
+
+
+def test_a_budget_beyond_the_most_tokens_is_these():
+    text_model, tables = writing.make_text_model({}), jax.tree.map(jnp.asarray, make_ending_grammar())
+    keys, numbers = jax.random.split(jax.random.key(5), 1), (jnp.float32(0), jnp.int32(0), jnp.float32(1))
+    options: dict[str, Any] = dict(head="next", max_tokens=3, num_id=9, end_id=1, greedy=True)
+    texts = [
+        sample.generate(text_model.model, text_model.params, tables, request, **options)
+        for budget in (3, 10)
+        if (request := sample.Request(text_model.make_tokens([[2, 3, 6]]), jnp.asarray([budget]), keys, *numbers))
+    ]
+    assert texts[0].ids.tolist() == texts[1].ids.tolist() and texts[0].length == texts[1].length
 
 
 def test_only_legal_tokens_are_generated():
@@ -322,11 +334,12 @@ def test_long_texts_of_all_batches_go_on_together(monkeypatch):
     assert max(lengths) > max(expected)
     assert {len(output.ids) for output in outputs[2:]} == {16}, "all batches share their programs"
     # Long prompts are not read again for short texts.
-    outputs.clear()
-    evals.generate(system, params, [f"{i} birds fly" * 3 for i in range(64)], batch_size=16, max_tokens=3)
-    assert len(outputs) == 4 and all(
-        output.ended[b] or output.length[b] == 3 for output in outputs for b in range(16)
-    )
+    monkeypatch.setattr(evals, "LEFT", 1 / 2)
+    for repeats in (1, 2):
+        outputs.clear()
+        prompts = [f"{i} birds fly" * repeats for i in range(64)]
+        evals.generate(system, params, prompts, batch_size=16, **settings | {"max_tokens": 8})
+        assert (len(outputs) == 4) == (repeats == 2)
 
 
 @pytest.mark.whole
