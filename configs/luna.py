@@ -290,18 +290,11 @@ MINILM = {
     "when": {
         "laptop task=claims": {"optim": dict(steps=2000)},
         "overnight": {"backbone": dict(dropout=0.1)},
-        # Only words are pretrained. What else a number has is added to them. Its vectors are as short as theirs, and
-        # learn at the encoder's rate: at that of other new weights they soon are far longer.
+        # Only words are pretrained. What else a number has is added to them, and learned like other new weights.
         "numtok=anchor": {
             "embeds.token": dict(name="limbs", header_parts=True),
             "embeds.numeral": anchor.LEADING | dict(fusion="add", dim=0),  # as many as there are, projected
-            "optim": dict(
-                rates=(
-                    ("^embeds_token/(?!table)|^fuse_numeral/", 0.15),
-                    ("^backbone/order_place/", 1.0),
-                    *MINILM_RATES,
-                )
-            ),
+            "optim": dict(rates=(("^embeds_token/(?!table)|^backbone/order_place/", 1.0), *MINILM_RATES)),
         },
     },
 }
