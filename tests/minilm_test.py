@@ -73,7 +73,8 @@ def test_the_vocabulary_of_minilm_gives_the_ids_of_transformers(minilm):
 
 
 def test_numbers_of_the_flagship_learn_beside_frozen_words(tmp_path):
-    """What pretrained weights do not have is not frozen: digits, headers, sizes and the alignment."""
+    """What pretrained weights do not have is not frozen: digits, headers, sizes and the alignment. This one begins at
+    zero, since it changes the attention of all positions."""
     config = luna.get_config("smoke,task=tatqa,bert=minilm,numtok=anchor")
     with config.unlocked():  # the smallest model of the same parts, with a vocabulary of its own
         config.backbone.update(width=96, layers=1)
@@ -87,7 +88,9 @@ def test_numbers_of_the_flagship_learn_beside_frozen_words(tmp_path):
     assert frozen == {"embeds_token/table"}
     numbers = {f"embeds_token/{name}" for name in ("turns", "places", "empty", "header_limbs")}
     places = {name for name in factors if name.startswith("backbone/order_place/")}
-    assert places and {factors[name] for name in numbers | places | {"fuse_numeral/kernel"}} == {1.0}
+    assert len(places) == 2 and {factors[name] for name in numbers | places | {"fuse_numeral/kernel"}} == {1.0}
+    alignment = jax.tree.leaves(params["backbone"]["order_place"])
+    assert 0 < max(np.abs(x).max() for x in alignment) < 0.01, "two steps"
 
 
 def test_missing_weights_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):
