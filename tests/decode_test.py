@@ -296,6 +296,7 @@ def test_numbers_are_returned_as_numbers_and_as_text():
     results = evals.generate(system, params, PROMPTS, max_tokens=8, batch_size=2)
     assert [r.prompt for r in results] == PROMPTS
     assert any(r.numbers for r in results)
+    assert evals.generate(system, params, [], max_tokens=8, intervals=(0.5,)) == []
     for result in results:
         for number in result.numbers:
             assert number["value"] in result.text

@@ -201,7 +201,7 @@ def _measure(
     levels = jnp.asarray(list_levels(settings.shares), jnp.float32)
     options: dict[str, Any] = dict(head=model.writer, max_tokens=settings.max_tokens, **_list_ids(system))
     results: dict[int, _RowMeasures] = {}
-    batch_size = min(settings.batch_size, len(texts))
+    batch_size = min(settings.batch_size, max(1, len(texts)))
     for indices, rows in requests.list_batches([text.row for text in texts], batch_size):
         padded = requests.fill(indices, len(rows))
         written = [texts[i].written for i in padded]
