@@ -224,12 +224,14 @@ def test_endings_without_a_choice_are_those_that_the_model_writes(temperature):
 
 def test_a_budget_beyond_the_most_tokens_is_these():
     text_model, tables = writing.make_text_model({}), jax.tree.map(jnp.asarray, make_ending_grammar())
-    keys, numbers = jax.random.split(jax.random.key(5), 1), (jnp.float32(0), jnp.int32(0), jnp.float32(1))
     options: dict[str, Any] = dict(head="next", max_tokens=3, num_id=9, end_id=1, greedy=True)
+    prompt, keys = text_model.make_tokens([[2, 3, 6]]), jax.random.split(jax.random.key(5), 1)
+    request = sample.Request(prompt, jnp.asarray([3]), keys, jnp.float32(0), jnp.int32(0), jnp.float32(1))
     texts = [
-        sample.generate(text_model.model, text_model.params, tables, request, **options)
+        sample.generate(
+            text_model.model, text_model.params, tables, request._replace(budget=jnp.asarray([budget])), **options
+        )
         for budget in (3, 10)
-        if (request := sample.Request(text_model.make_tokens([[2, 3, 6]]), jnp.asarray([budget]), keys, *numbers))
     ]
     assert texts[0].ids.tolist() == texts[1].ids.tolist() and texts[0].length == texts[1].length
 
