@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
-from numjax.text import addback, digits, document, replace, subword, vocab
+from numjax.text import addback, digits, document, limbs, replace, subword, vocab
 from numjax.text.grammar import automaton as grammar
 from numjax.types import Formula, Mark, Number, Text
 from tests.texts import CORPUS, NUMERALS, SPECIAL_TEXTS, VOCABULARIES, make_vocabulary, property_settings, texts
@@ -239,6 +239,19 @@ def test_addback_puts_the_mark_behind_the_pieces_of_a_plain_tokenizer(vocabulary
         assert number.surface in vocabulary.decode(row.ids[positions[:-1]].tolist())
     with pytest.raises(DataError, match=r"\[NUM\]"):
         scheme.encode((Text("a "), Mark("[NUM]")))
+
+
+@pytest.mark.parametrize("make", [digits.Scheme, SCHEMES["fenced"], limbs.Scheme, subword.Scheme, replace.Scheme])
+def test_token_types_tell_what_stands_behind_the_first_separator(vocabulary, make):
+    """Also of numbers on both sides, whose tokens are the same, and they change nothing else."""
+    scheme, separator = make(vocabulary, types=True), vocabulary.mark("[SEP]")
+    parts = ("4 of 1,200.5", "1,200.5 eggs", "7")
+    row_document = (Mark("[CLS]"), *(s for part in parts for s in (*scheme.parse(part), Mark("[SEP]"))))
+    row = scheme.encode(row_document)
+    end = row.ids.tolist().index(separator) + 1
+    assert row.channels["types"].tolist() == [0] * end + [1] * (len(row.ids) - end)
+    assert row.ids.tolist() == make(vocabulary).encode(row_document).ids.tolist()
+    assert scheme.decode(row.ids, row.numbers) == row_document
 
 
 def test_addback_finds_the_numbers_that_stand_before_its_marks(vocabulary):
