@@ -35,7 +35,7 @@ def test_a_block_is_replaced_with_its_defaults_and_loses_its_old_options():
         "out_of_range": "random", "fusion": "concat+linear",
     }  # fmt: skip
     assert config.scheme.layout == "marked" and config.scheme.vocab == make_config().scheme.vocab
-    assert "types" not in config.scheme
+    assert config.scheme.types is False and config.scheme.until == "[SEP]"
     assert config.heads == make_config().heads, "other blocks stay"
     config.embeds.numeral.high = 7.0
     assert config.is_locked
