@@ -32,18 +32,20 @@ OURS = {
 }
 THEIRS = ("digits", "numgpt")  # systems of configs/numgpt.py
 LUNA = ("no_pretraining", "baseline")  # rows of LUNA's Table 3, beside anchor on TAT-QA
+HEADER, FIRST_DIGITS = "header", 8  # a number at one position, which tells what a header does, but more digits
 REFERENCE = "anchor"
 
 
 def list_systems() -> dict[str, str]:
     """System → its label in the table."""
-    labels = {name: label for name, (_, label) in OURS.items()} | {s: settings.SYSTEMS[s] for s in THEIRS}
+    labels = {name: label for name, (_, label) in OURS.items()} | {HEADER: "a header alone, with eight digits"}
+    labels |= {s: settings.SYSTEMS[s] for s in THEIRS}
     return labels | {s: f"LUNA, {table3.CHOICES[s].label}" for s in LUNA}
 
 
 def has_cell(task: str, system: str) -> bool:
     """Whether the table has the system on the task."""
-    return system in ((REFERENCE, "anchor_limbs", *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
+    return system in ((REFERENCE, "anchor_limbs", HEADER, *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
 
 
 def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
@@ -52,12 +54,16 @@ def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
 
     scale = options.scale
     if task == "tatqa":
-        if system in LUNA:
-            choice = table3.CHOICES[system]
-        else:
-            words = ",".join(filter(None, ("anchor", OURS[system][0])))
-            choice = table3.CHOICES["baseline"]._replace(numtok=words)
-        return RunCell(task, system, table3.make_config(options, choice, task, "bert"))
+        choice = table3.CHOICES[system if system in LUNA else "baseline"]
+        if system in OURS:
+            choice = choice._replace(numtok=",".join(filter(None, ("anchor", OURS[system][0]))))
+        elif system == HEADER:
+            choice = choice._replace(numtok="replace", numbed="leading")
+        config = table3.make_config(options, choice, task, "bert")
+        if system == HEADER:
+            with config.unlocked():
+                config.embeds.numeral.digits = FIRST_DIGITS
+        return RunCell(task, system, config)
     theirs = settings.make_config(scale, task, system if system in THEIRS else "numgpt")
     if system in THEIRS:
         return RunCell(task, system, theirs)
