@@ -202,6 +202,34 @@ def test_training_resumes_at_its_last_epoch(tmp_path, monkeypatch):
     assert len(keys) == 4
 
 
+def test_each_row_takes_the_rate_of_least_validation_loss(tmp_path, monkeypatch):
+    options = SimpleNamespace(trials=3, out=tmp_path, path="", as_published=False)
+    cells = [table2.make_cell(row, "laptop", False) for row in ("char_lstm", "dice")]
+    losses = {"char_lstm": {1e-3: 5.0, 3e-3: 4.0, 6e-3: 3.0}, "dice": {1e-3: 5.0, 3e-3: 4.0}}
+    calls = []
+
+    def score(cell, seeds, out, sizes, path, as_published, test):
+        calls.append((cell.row, list(seeds), out, sizes.items, sizes.epochs, test))
+        loss = losses[cell.row].get(sizes.learning_rate)
+        return {seed: SimpleNamespace(metrics={"validation": {"loss": loss}} if loss else {}) for seed in seeds}
+
+    monkeypatch.setattr(toys, "run", score)
+    whole = table2.SIZES["laptop"]
+    chosen, records = table2.choose_rates(cells, options, whole)
+    assert chosen == {"char_lstm": whole, "dice": whole._replace(learning_rate=3e-3)}
+    assert [trial["chosen"] for trial in records["toys/dice"]] == [False, True, False], "a diverged trial is none"
+    assert calls == [(cell.row, [1000], tmp_path / "trials", 76_800, 6, False) for cell in cells for _ in range(3)]
+    losses["dice"].clear()
+    with pytest.raises(UsageError, match="DICE: all 3 trials diverged: try other rates"):
+        table2.choose_rates(cells, options, whole)
+
+
+def test_a_trial_is_not_scored_on_test(tmp_path):
+    cell, sizes = table2.make_cell("dice", "smoke", False), table2.SIZES["smoke"]
+    result = toys.run(cell, [1000], tmp_path, sizes, "", False, test=False)[1000]
+    assert result.metrics.keys() == {"validation", "training"}
+
+
 @pytest.mark.parametrize("bad_epoch", [0, 1])
 def test_diverged_training_is_reported_and_has_no_metrics(bad_epoch, tmp_path, monkeypatch):
     run_epoch = joint.Trainer.run_epoch

@@ -2,6 +2,7 @@
 
     python -m experiments.luna.table2 --path=FOLDER                     # tatqa/ and tabfact/ in it; every row
     python -m experiments.luna.table2 --path=FOLDER --only=char_lstm    # one row
+    python -m experiments.luna.table2 --path=FOLDER --trials=4          # the learning rate of each row by validation
     python -m experiments.luna.table2 --path=FOLDER --as_published      # the released split and selection
     python -m experiments.luna.table2                                   # generated tables
 
@@ -11,13 +12,17 @@ accuracy of the largest of three. A stopped run resumes from its last epoch.
 
 from __future__ import annotations
 
+import argparse
+import math
 from collections.abc import Sequence
+from typing import Any
 
-from numjax.bundled.experiments import command, report, tables
+from numjax.bundled.experiments import command, report, tables, trials
 from numjax.bundled.experiments.luna import numbers, settings, toys
 from numjax.bundled.experiments.luna.toys import EncoderCell, ToySizes
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
+from numjax.errors import UsageError
 from numjax.runtime import log
 
 SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}
@@ -62,7 +67,10 @@ COLUMNS = [
     )
 ]
 COLUMNS.append(TableColumn("list max", toys.TASK, "max"))
-# Settings that were tried by hand at laptop, label → number: the rate (README).
+# With --trials: rates, each tried for half the epochs and a quarter of the examples of laptop.
+RATES = {"learning_rate": (1e-3, 3e-3, 6e-3, 1.2e-2)}
+TRIAL = {"items": 76_800, "epochs": 6}
+# Settings that were tried by hand at laptop, label → number: the same rates in the same way (README).
 TRIALS = {"CharLSTM": 4}
 PAPER = {
     "char_lstm": (0.0946, 99.97, 0.5572, 99.46, 1.367, 97.17, 98.55),
@@ -83,21 +91,53 @@ def make_published(quoted: Sequence[float]) -> dict[str, Published]:
     return {column.title: Published(number) for column, number in zip(COLUMNS, quoted, strict=True)}
 
 
+def choose_rates(
+    cells: Sequence[EncoderCell], options: argparse.Namespace, sizes: ToySizes
+) -> tuple[dict[str, ToySizes], dict[str, list[dict[str, Any]]]]:
+    """(row → its sizes, with the rate of least loss on validation, "toys/row" → its trials).
+
+    Raises:
+      UsageError: there are not so many rates, or all trials of a row diverged.
+    """
+    tried, chosen, records = trials.list_trials(RATES, options.trials), {}, {}
+    fewer = {name: min(value, getattr(sizes, name)) for name, value in TRIAL.items()}
+    for cell in cells:
+        losses = []
+        for changes in tried:
+            smaller = sizes._replace(**fewer, **changes)
+            folder, seeds = options.out / "trials", [trials.SEED]
+            results = toys.run(cell, seeds, folder, smaller, options.path, options.as_published, test=False)
+            losses.append(results[trials.SEED].metrics.get("validation", {}).get("loss", math.inf))
+        if math.isinf(min(losses)):
+            raise UsageError(f"{LABELS[cell.row]}: all {len(tried)} trials diverged: try other rates")
+        best = losses.index(min(losses))
+        chosen[cell.row] = sizes._replace(**tried[best])
+        records[f"{toys.TASK}/{cell.row}"] = [
+            {"settings": changes, "loss": loss, "chosen": number == best}
+            for number, (changes, loss) in enumerate(zip(tried, losses, strict=True))
+        ]
+    return chosen, records
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json}."""
     parser = command.make_parser(__doc__ or "", settings.OUT, SEEDS)
     parser.add_argument("--path", default="", help="folder with the files of tatqa and tabfact")
     parser.add_argument("--only", default="", help="rows, separated by commas")
+    trials.add_option(parser, RATES)
     options = command.parse_options(parser, words)
     is_wanted, sizes = command.parse_only(options.only, [toys.TASK], LABELS), SIZES[options.scale]
+    cells = [make_cell(row, options.scale, options.as_published) for row in LABELS if is_wanted(toys.TASK, row)]
+    sizes_by_row, records = dict.fromkeys(LABELS, sizes), {}
+    if options.trials:
+        sizes_by_row, records = choose_rates(cells, options, sizes)
     results: Results = {}
-    for row in LABELS:
-        if is_wanted(toys.TASK, row):
-            cell = make_cell(row, options.scale, options.as_published)
-            log.say(f"{LABELS[row]}: {cell.spec}")
-            results[toys.TASK, row] = toys.run(
-                cell, options.seeds, options.out, sizes, options.path, options.as_published
-            )
+    for cell in cells:
+        log.say(f"{LABELS[cell.row]}: {cell.spec}")
+        row_sizes = sizes_by_row[cell.row]
+        results[toys.TASK, cell.row] = toys.run(
+            cell, options.seeds, options.out, row_sizes, options.path, options.as_published
+        )
     examples = toys.draw_examples(options.path, sizes, 0, options.as_published)
     constants = {column.title: toys.score_constant(examples)[column.metric] * column.scale for column in COLUMNS}
     rows = [TableRow(LABELS[row], row, make_published(PAPER[row])) for row in LABELS]
@@ -105,7 +145,9 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.append(TableRow(CONSTANT, None, {}, constants))
     entries = tables.compare(results, rows, COLUMNS, REFERENCE)
     extra = {"sizes": sizes._asdict(), "specs": SPECS[options.scale], "seen": toys.measure_overlap(examples)}
-    if options.scale == "laptop" and not options.as_published:
+    if options.trials:
+        extra |= {"trials": {LABELS[cell.row]: options.trials for cell in cells}, "trial_records": records}
+    elif options.scale == "laptop" and not options.as_published:
         extra["trials"] = dict.fromkeys(LABELS.values(), 0) | TRIALS
     text = report.publish(
         "table2",

@@ -150,9 +150,16 @@ def measure_overlap(examples: ExampleSplits) -> float:
 
 
 def run(
-    cell: EncoderCell, seeds: Sequence[int], out: pathlib.Path, sizes: ToySizes, path: str, as_published: bool
+    cell: EncoderCell,
+    seeds: Sequence[int],
+    out: pathlib.Path,
+    sizes: ToySizes,
+    path: str,
+    as_published: bool,
+    test: bool = True,
 ) -> dict[int, RunResult]:
-    """Trains the missing seeds of a cell, resuming stopped ones; returns its results by seed.
+    """Trains the missing seeds of a cell, resuming stopped ones; returns its results by seed, which are scored on
+    test if `test` is set.
 
     Raises:
       UsageError: the encoder cannot be built, or the folder cannot be written.
@@ -170,7 +177,7 @@ def run(
             code = stored.start_code(folder / f"seed_{seed}", identity.list_code(roots))
             start = time.monotonic()
             metrics, diverged, earlier_seconds = _train(
-                cell, seed, folder / f"seed_{seed}.npz", sizes, path, as_published
+                cell, seed, folder / f"seed_{seed}.npz", sizes, path, as_published, test
             )
             timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             seconds = round(time.monotonic() - start + earlier_seconds, 1)
@@ -184,7 +191,15 @@ def run(
     return results_by_seed
 
 
-def _train(cell: EncoderCell, seed: int, state_file: pathlib.Path, sizes: ToySizes, path: str, as_published: bool):
+def _train(
+    cell: EncoderCell,
+    seed: int,
+    state_file: pathlib.Path,
+    sizes: ToySizes,
+    path: str,
+    as_published: bool,
+    test: bool,
+):
     """(metrics by split, an error message if the loss stopped being finite, seconds that earlier calls took)."""
     lines, examples = load_sources(path, sizes.tables)[-1], draw_examples(path, sizes, seed, as_published)
     name, options = vectors.parse_spec(cell.spec)
@@ -222,7 +237,6 @@ def _train(cell: EncoderCell, seed: int, state_file: pathlib.Path, sizes: ToySiz
                 f"exponent {held_out_metrics['decode_exponent']:.4f}, {log.format_duration(seconds_left)} left"
             )
     metrics = {
-        "test": trainer.evaluate(progress.best.params, examples.parts[2], examples.targets[2]),
         "validation": trainer.evaluate(progress.best.params, examples.parts[1], examples.targets[1]),
         "training": trainer.evaluate(
             progress.best.params,
@@ -234,6 +248,8 @@ def _train(cell: EncoderCell, seed: int, state_file: pathlib.Path, sizes: ToySiz
         )
         | {"best_epoch": float(progress.best_epoch), "epochs": float(sizes.epochs), "steps": float(trainer.steps)},
     }
+    if test:
+        metrics["test"] = trainer.evaluate(progress.best.params, examples.parts[2], examples.targets[2])
     return metrics, None, earlier_seconds
 
 
