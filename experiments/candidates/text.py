@@ -32,20 +32,25 @@ OURS = {
 }
 THEIRS = ("digits", "numgpt")  # systems of configs/numgpt.py
 LUNA = ("no_pretraining", "baseline")  # rows of LUNA's Table 3, beside anchor on TAT-QA
-HEADER, FIRST_DIGITS = "header", 8  # a number at one position, which tells what a header does, but more digits
+# What a header tells, but eight digits, at one position: instead of a number's pieces, or behind them; on TAT-QA.
+HEADERS = {
+    "header": ("replace", "a header alone, with eight digits"),
+    "behind": ("addback", "the same behind pieces"),
+}
+FIRST_DIGITS = 8
 REFERENCE = "anchor"
 
 
 def list_systems() -> dict[str, str]:
     """System → its label in the table."""
-    labels = {name: label for name, (_, label) in OURS.items()} | {HEADER: "a header alone, with eight digits"}
+    labels = {name: label for name, (_, label) in OURS.items()} | {s: label for s, (_, label) in HEADERS.items()}
     labels |= {s: settings.SYSTEMS[s] for s in THEIRS}
     return labels | {s: f"LUNA, {table3.CHOICES[s].label}" for s in LUNA}
 
 
 def has_cell(task: str, system: str) -> bool:
     """Whether the table has the system on the task."""
-    return system in ((REFERENCE, "anchor_limbs", HEADER, *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
+    return system in ((REFERENCE, "anchor_limbs", *HEADERS, *LUNA) if task == "tatqa" else (*OURS, *THEIRS))
 
 
 def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
@@ -57,10 +62,10 @@ def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
         choice = table3.CHOICES[system if system in LUNA else "baseline"]
         if system in OURS:
             choice = choice._replace(numtok=",".join(filter(None, ("anchor", OURS[system][0]))))
-        elif system == HEADER:
-            choice = choice._replace(numtok="replace", numbed="leading")
+        elif system in HEADERS:
+            choice = choice._replace(numtok=HEADERS[system][0], numbed="leading")
         config = table3.make_config(options, choice, task, "bert")
-        if system == HEADER:
+        if system in HEADERS:
             with config.unlocked():
                 config.embeds.numeral.digits = FIRST_DIGITS
         return RunCell(task, system, config)
