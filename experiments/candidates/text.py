@@ -35,7 +35,7 @@ LUNA = ("no_pretraining", "baseline")  # rows of LUNA's Table 3, beside anchor o
 # What a header tells, but eight digits, at one position: instead of a number's pieces, or behind them; on TAT-QA.
 HEADERS = {
     "header": ("replace", "a header alone, with eight digits"),
-    "behind": ("addback", "the same behind pieces"),
+    "behind": ("addback", "pieces, and such a header behind them"),
 }
 FIRST_DIGITS = 8
 REFERENCE = "anchor"
