@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import io
 import json
@@ -203,7 +204,7 @@ def test_training_resumes_at_its_last_epoch(tmp_path, monkeypatch):
 
 
 def test_each_row_takes_the_rate_of_least_validation_loss(tmp_path, monkeypatch):
-    options = SimpleNamespace(trials=3, out=tmp_path, path="", as_published=False)
+    options = argparse.Namespace(trials=3, out=tmp_path, path="", as_published=False)
     cells = [table2.make_cell(row, "laptop", False) for row in ("char_lstm", "dice")]
     losses = {"char_lstm": {1e-3: 5.0, 3e-3: 4.0, 6e-3: 3.0}, "dice": {1e-3: 5.0, 3e-3: 4.0}}
     calls = []

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.protocols import OptionOrContext
 from numjax.types import NumberRange, Numeral
 
 
@@ -23,11 +22,11 @@ class Embed(protocols.Embed, nn.Module):
     "larger" a direction: numbers beyond `low` and `high` look like those at the end.
 
     Attributes:
-      dim: width, padded with zeros; 0: the number of features.
+      dim: width, padded with zeros; 0: the number of features, which a fusion projects to the model's width.
       low, high: powers of ten. digits: N.
     """
 
-    dim: OptionOrContext[int] = 0
+    dim: int = 0
     low: int = -6
     high: int = 30
     digits: int = 3
