@@ -293,7 +293,7 @@ MINILM = {
         # Only words are pretrained. What else a number has is added to them, and learned like other new weights.
         "numtok=anchor": {
             "embeds.token": dict(name="limbs", header_parts=True),
-            "embeds.numeral": anchor.LEADING | dict(fusion="add", dim=0),  # as many as there are, projected
+            "embeds.numeral": anchor.LEADING | dict(fusion="add"),
             "positions.place": anchor.ALIGNED | dict(init_std=0.0),  # the pretrained attention at first
             "optim": dict(rates=(("^embeds_token/(?!table)|^backbone/order_place/", 1.0), *MINILM_RATES)),
         },

@@ -74,15 +74,31 @@ def choose_settings(
         results = runs.run(trial_cells, [SEED], out / "trials")
         metric = build("tasks", tried.config.task).metric
         scores = [_score(results[trial.task, trial.system][SEED], metric) for trial in trial_cells]
-        if math.isinf(max(scores)):
-            raise UsageError(f"{tried.task}/{tried.system}: all {count} trials diverged: try other settings")
-        best = scores.index(max(scores))
-        chosen_cells.append(cell._replace(config=change_config(cell.config, combinations[best])))
-        records[f"{tried.task}/{tried.system}"] = [
-            {"settings": changes, metric.lstrip("-"): abs(score), "chosen": number == best}
-            for number, (changes, score) in enumerate(zip(combinations, scores, strict=True))
-        ]
+        name = f"{tried.task}/{tried.system}"
+        best, records[name] = choose_best(name, combinations, scores, metric)
+        chosen_cells.append(cell._replace(config=change_config(cell.config, best)))
     return chosen_cells, records
+
+
+def choose_best(
+    name: str, combinations: Sequence[Mapping[str, Any]], scores: Sequence[float], metric: str
+) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
+    """(the settings of the best trial, all trials with settings and scores).
+
+    Args:
+      name: of what is tried. scores: larger is better, −∞ if a trial diverged. metric: of the scores, with a minus in
+        front if they are its negative.
+
+    Raises:
+      UsageError: all trials diverged.
+    """
+    if math.isinf(max(scores)):
+        raise UsageError(f"{name}: all {len(scores)} trials diverged: try other settings")
+    best = scores.index(max(scores))
+    return combinations[best], [
+        {"settings": changes, metric.lstrip("-"): abs(score), "chosen": number == best}
+        for number, (changes, score) in enumerate(zip(combinations, scores, strict=True))
+    ]
 
 
 def prepare(

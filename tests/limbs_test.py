@@ -397,7 +397,8 @@ def test_limbs_are_found_by_their_names():
 
 
 def test_the_size_of_a_number_at_a_glance():
-    part = build("embed", dict(name="leading", low=-1, high=3, digits=2))
+    # A model's width does not pad them: a fusion projects them, also where they are added.
+    part = build("embed", dict(name="leading", low=-1, high=3, digits=2), dim=64)
     values = [Decimal(text) for text in ("0", "-0", "1", "-250", "0.5", "0.01", "99999")]
     vectors = np.asarray(part.apply({"params": {}}, to_numeral(values, 20)))
     assert vectors.shape == (7, 2 + 5 + 20)

@@ -221,7 +221,7 @@ def test_each_row_takes_the_rate_of_least_validation_loss(tmp_path, monkeypatch)
     assert [trial["chosen"] for trial in records["toys/dice"]] == [False, True, False], "a diverged trial is none"
     assert calls == [(cell.row, [1000], tmp_path / "trials", 76_800, 6, False) for cell in cells for _ in range(3)]
     losses["dice"].clear()
-    with pytest.raises(UsageError, match="DICE: all 3 trials diverged: try other rates"):
+    with pytest.raises(UsageError, match="toys/dice: all 3 trials diverged: try other settings"):
         table2.choose_rates(cells, options, whole)
 
 

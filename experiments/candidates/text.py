@@ -67,7 +67,7 @@ def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
         config = table3.make_config(options, choice, task, "bert")
         if system in HEADERS:
             with config.unlocked():
-                config.embeds.numeral.update(digits=FIRST_DIGITS, dim=0)  # as many as there are, projected
+                config.embeds.numeral.digits = FIRST_DIGITS
         return RunCell(task, system, config)
     theirs = settings.make_config(scale, task, system if system in THEIRS else "numgpt")
     if system in THEIRS:

@@ -22,7 +22,6 @@ from numjax.bundled.experiments.luna import numbers, settings, toys
 from numjax.bundled.experiments.luna.toys import EncoderCell, ToySizes
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
-from numjax.errors import UsageError
 from numjax.runtime import log
 
 SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}
@@ -102,20 +101,15 @@ def choose_rates(
     tried, chosen, records = trials.list_trials(RATES, options.trials), {}, {}
     fewer = {name: min(value, getattr(sizes, name)) for name, value in TRIAL.items()}
     for cell in cells:
-        losses = []
+        scores = []
         for changes in tried:
             smaller = sizes._replace(**fewer, **changes)
             folder, seeds = options.out / "trials", [trials.SEED]
             results = toys.run(cell, seeds, folder, smaller, options.path, options.as_published, test=False)
-            losses.append(results[trials.SEED].metrics.get("validation", {}).get("loss", math.inf))
-        if math.isinf(min(losses)):
-            raise UsageError(f"{LABELS[cell.row]}: all {len(tried)} trials diverged: try other rates")
-        best = losses.index(min(losses))
-        chosen[cell.row] = sizes._replace(**tried[best])
-        records[f"{toys.TASK}/{cell.row}"] = [
-            {"settings": changes, "loss": loss, "chosen": number == best}
-            for number, (changes, loss) in enumerate(zip(tried, losses, strict=True))
-        ]
+            scores.append(-results[trials.SEED].metrics.get("validation", {}).get("loss", math.inf))
+        name = f"{toys.TASK}/{cell.row}"
+        best, records[name] = trials.choose_best(name, tried, scores, "-loss")
+        chosen[cell.row] = sizes._replace(**best)
     return chosen, records
 
 
