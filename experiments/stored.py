@@ -91,11 +91,17 @@ def has_settings(folder: pathlib.Path, settings: identity.Settings, defaults: id
 
 def start_code(folder: pathlib.Path, code: Mapping[str, str]) -> dict[str, str]:
     """The code of a run that starts or resumes in a folder: of all its lives, if they differ."""
-    path = folder / CODE
-    with contextlib.suppress(OSError, json.JSONDecodeError):
-        code = merge_code(json.loads(path.read_text()), code)
-    write_json(path, code)
+    if before := load_code(folder):
+        code = merge_code(before, code)
+    write_json(folder / CODE, code)
     return dict(code)
+
+
+def load_code(folder: pathlib.Path) -> dict[str, str]:
+    """The code of the runs in a folder; empty if it is not known."""
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        return json.loads((folder / CODE).read_text())
+    return {}
 
 
 def merge_code(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:

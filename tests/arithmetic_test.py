@@ -79,6 +79,8 @@ def test_answers_are_compared_by_their_values_and_form():
     assert score("13 / 31", "13 / 31", "frac")["exact"] == 1 and score("26 / 62", "13 / 31", "frac")["exact"] == 0
     assert score("0803", "00803", "copy")["exact"] == 0 and score("5.04e4", "5.04e4", "convert")["exact"] == 1
     assert score("12", "34", "pick", accepted="34 | 12")["exact"] == 1
+    assert score("12", "34", "pick", accepted="34 | 12")["digits"] == 1
+    assert score("14", "34", "pick", accepted="34 | 12")["digits"] == 0.5
     assert score("56", "34", "pick", accepted="34 | 12")["exact"] == 0
     missing = score(None, "46")
     assert missing["exact"] == missing["well_formed"] == missing["digits"] == 0

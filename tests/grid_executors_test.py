@@ -12,7 +12,8 @@ import pytest
 from jax._src import xla_bridge
 
 from numjax.bundled.experiments.grid import cells, executors, leases, runner
-from numjax.errors import UsageError
+from numjax.bundled.experiments.grid.executors import local
+from numjax.errors import Preempted, UsageError
 from numjax.runtime import stop
 from tests.conftest import ROOT
 from tests.grid_jobs import TINY, die_once, make_job
@@ -56,6 +57,23 @@ def test_processes_share_the_memory_of_a_gpu_unless_told_otherwise(tmp_path, mon
         monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", chosen)
     outcomes = run("local", tmp_path, tell_memory, workers=2)
     assert {outcome.message for outcome in outcomes.values()} == {chosen or "false"}
+
+
+@pytest.mark.parametrize("work", [executors.work_alone, executors.work_patiently])
+def test_a_stop_ends_the_jobs_of_one_process(work, tmp_path, monkeypatch):
+    """Also where they are asked for again, since other runners had them."""
+    started = []
+
+    def stop_now(job, wait=0.0):
+        started.append(job.name)
+        raise Preempted("stopped")
+
+    monkeypatch.setattr(executors, "run_job", stop_now)
+    monkeypatch.setattr(local, "run_job", stop_now)
+    jobs = [make_job(name, tmp_path) for name in ("oracle", "constant")]
+    with pytest.raises(Preempted):
+        list(executors.run("local", jobs, executors.Options(), work))
+    assert started == [jobs[0].name]
 
 
 def wait_for_stop(job):

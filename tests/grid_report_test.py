@@ -323,6 +323,8 @@ def test_columns_sort_the_rows(browser, page, out):
     browser.evaluate("document.querySelector('#map [data-sort=add]').click()")
     names = browser.evaluate(ROW_NAMES)
     assert names[0] == "oracle" and names[-1] == "xval", "a small error is better"
+    add = "document.querySelector('#map [data-sort=add]').parentElement.getAttribute('aria-sort')"
+    assert browser.evaluate(add) == "ascending"
 
 
 def test_groups_columns_streams_and_metrics_filter(browser, page):
@@ -344,6 +346,16 @@ def test_groups_columns_streams_and_metrics_filter(browser, page):
     browser.open(page + address)
     assert "layout" not in browser.text("#map") and browser.evaluate(ROW_NAMES) == names
     assert browser.evaluate("document.getElementById('metric').value") == "equal_seconds"
+
+
+def test_the_link_to_the_map_changes_nothing_else(browser, page):
+    """It is the first thing that the keyboard reaches."""
+    choose(browser, "metric", "log_error")
+    browser.evaluate("document.querySelector('#map [data-sort=add]').click()")
+    names = browser.evaluate(ROW_NAMES)
+    browser.evaluate("location.hash = '#map'; dispatchEvent(new HashChangeEvent('hashchange'))")
+    assert browser.evaluate(ROW_NAMES) == names and browser.evaluate("state.metric") == "log_error"
+    assert browser.evaluate("document.getElementById('map-choice').value") == "0"
 
 
 def test_an_address_that_names_nothing_shows_the_page(browser, page):

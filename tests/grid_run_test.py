@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -222,6 +223,35 @@ def test_examples_are_the_same_for_all_rows(grid_folder):
     assert all(first == second for first, second in asked.values())
 
 
+@pytest.mark.parametrize("row", ["digits", "oracle"])
+def test_cells_of_other_code_are_run_again_once_where_the_same_code_is_asked_for(row, grid_folder, tmp_path):
+    """With the trials of the old code and a trace of it in the run, they would be run again each time."""
+    out = tmp_path / "grid"
+    shutil.copytree(grid_folder, out)
+    job = make_job(row, out)
+    runner.run_job(job)
+    for cell in [cells.load_cell(job.path(column)) for column in job.columns]:
+        old = cells.write_once(out, "code", dict.fromkeys(cells.load_code(out, cell), "01d"))
+        job.path(cell["column"]).write_text(json.dumps(cell | {"code": old}))
+    for path in out.glob("runs/*digits*/*/code.json"):
+        path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), "01d")))
+    (run,) = out.glob("runs/*digits*")
+    (run / "trials.json").write_text("{}")
+    strict = job._replace(same_code=True)
+    assert [runner.run_job(j).state for j in (job, strict, strict)] == [runner.KEPT, runner.DONE, runner.KEPT]
+    assert len(list((out / "replaced").iterdir())) == 2
+    if row == "digits":
+        assert not (run / "trials.json").exists() and (run / "seed_0" / "best").exists()
+
+
+def test_a_row_whose_task_refuses_a_column_has_no_meaning_there(tmp_path):
+    scale = TINY._replace(columns=("sort",))
+    job = make_job("number", tmp_path, scale, additions=["number=fone task.answer=number"])
+    assert runner.run_job(job).state == runner.DONE
+    assert "more than a plain number" in cells.load_cell(job.path("sort"))["not_applicable"]
+    assert runner.run_job(job).state == runner.KEPT
+
+
 def test_cells_that_are_there_are_not_run_again(grid_folder):
     stamps = {path: path.stat().st_mtime_ns for path in (grid_folder / "cells").iterdir()}
     assert runner.run_job(make_job("digits", grid_folder)).state == runner.KEPT
@@ -246,6 +276,10 @@ def test_the_model_of_a_cell_can_be_loaded(grid_folder, module_of_a_stranger):
         ("digits=fone", "there is a row digits already"),
         ("mine=fone embeds.numeral=fon", "did you mean fone"),
         ("mine=fone embeds=fone", "the path of this block is embeds.NAME"),
+        ("mine=digits backbone.layers=6", "the scale decides backbone.layers: choose --scale, or --size"),
+        ("mine=digits backbone=decoder:layers=6", "the scale decides backbone.layers"),
+        ("mine=digits optim.steps=9", "the scale decides optim.steps"),
+        ("mine=digits task.length=9", "all rows have the same problems"),
         ("mine=digits heads.next=classify", "task arithmetic wants an answer that head"),
     ],
 )
@@ -263,6 +297,8 @@ def test_an_addition_that_cannot_be_a_row_is_one_line(word, says):
         (["--columns=sort"], "the scale smoke has no such column"),
         (["--size=6x512"], "the scale smoke has a fixed size"),
         (["--scale=full", "--size=6x100"], "a width that 64 divides"),
+        (["--scale=full", "--size=2x²"], "give LAYERSxWIDTH"),
+        (["--rows=oracle", "--known=nowhere"], "it holds no SCALE/cells/ROW.json.gz"),
         (["--seeds=0"], "give how many"),
         (["--workers=0"], "--workers must be at least 1"),
         (["--resources=timeout"], "give NAME=VALUE"),

@@ -40,6 +40,10 @@ def main(words: Sequence[str] | None = None) -> int:
     jobs = list_jobs(chosen, scale, columns, options)
     if options.known:
         known, out = (pathlib.Path(text).expanduser() for text in (options.known, options.out))
+        if not archive.list_files(known):
+            raise UsageError(
+                f"--known={known}: it holds no SCALE/cells/ROW.json.gz: give a folder of committed cells"
+            )
         count, conflicts = archive.unpack(known, out)
         print(*conflicts, f"{count} cells taken from {known}", sep="\n")
     counts: Counter[str] = Counter()

@@ -67,11 +67,25 @@ def parse_addition(word: str) -> Row:
         raise UsageError(f"--add={word}: no row {base!r} to start from: did you mean {suggest(base, schemes.ROWS)}?")
     row = Row(name, "added", base, tuple(re.sub(r"^--(set=|config\.)", "", change) for change in changes))
     try:
+        _refuse_decided(row)
         config = make_config(row, Scale("check"), ("add",))
         fit.check(config, build("tasks", config.task))
     except UsageError as error:
         raise UsageError(f"--add={name}: {error}") from None
     return row
+
+
+def _refuse_decided(row: Row) -> None:
+    """Raises UsageError for a change that the scale or the columns would undo, or that gives other problems."""
+    decided = {"optim.learning_rate", *Scale("check").list_options()}
+    for change in row.changes:
+        path, _, block = change.partition("=")
+        names = [pair.partition("=")[0] for pair in block.partition(":")[2].split(",") if pair]
+        for option in [path, *(f"{path}.{name}" for name in names)]:
+            if option in decided:
+                raise UsageError(f"{change}: the scale decides {option}: choose --scale, or --size at full scale")
+            if option.split(".")[0] == "task" and option.split(".")[-1] not in ("answer", "steps", "task"):
+                raise UsageError(f"{change}: all rows have the same problems: of the task change answer or steps")
 
 
 def choose_rows(rows: Mapping[str, Row], words: Iterable[str]) -> list[Row]:

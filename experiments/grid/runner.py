@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from numjax.build import build
-from numjax.bundled.experiments import stored
+from numjax.bundled.experiments import identity, stored
 from numjax.bundled.experiments.grid import abilities, baselines, cells, leases, scoring, training
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.rows import make_config
@@ -14,6 +14,7 @@ from numjax.config import fit
 from numjax.errors import UsageError
 from numjax.runtime import log
 
+BASELINE_CODE = ("numjax.bundled.experiments.grid.baselines", "numjax.bundled.experiments.grid.scoring")
 DONE, KEPT, HELD, STOPPED, FAILED = "done", "kept", "held", "stopped", "failed"
 
 
@@ -73,7 +74,9 @@ def _write(job: Job, key: str, settings: Mapping[str, Any], lease: leases.Lease)
     shared = _describe(job, key)
     if job.row.kind == "baseline":
         records, answers = baselines.answer_job(job)
-        extra = _describe_baseline()
+        extra = _describe_baseline() | {
+            "code": cells.write_once(job.folder, "code", identity.list_code(BASELINE_CODE))
+        }
         for column in job.columns:
             own = [record for record in records if record["operation"] == column]
             ceiling = dict.fromkeys(("all", *scoring.list_streams(own)), 1.0)

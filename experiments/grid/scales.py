@@ -97,7 +97,7 @@ def make_scale(name: str, size: str = "") -> Scale:
     if name != "full":
         raise UsageError(f"--size={size}: the scale {name} has a fixed size; use --scale=full")
     layers, _, width = size.partition("x")
-    if not (layers.isdigit() and width.isdigit() and 0 < int(layers) and 0 < int(width) and int(width) % 64 == 0):
+    if not (layers.isdecimal() and width.isdecimal() and 0 < int(layers) and 0 < int(width) and int(width) % 64 == 0):
         raise UsageError(f"--size={size}: give LAYERSxWIDTH with a width that 64 divides, such as 6x512")
     return scale._replace(
         name=f"{name}-{int(layers)}x{int(width)}", layers=int(layers), width=int(width), heads=int(width) // 64

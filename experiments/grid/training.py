@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from numjax.bundled.experiments import identity, runs, stored, trials
+from numjax.bundled.experiments import identity, runs, sources, stored, trials
 from numjax.bundled.experiments.grid import abilities, leases, problems
 from numjax.bundled.experiments.grid.abilities import Ability
 from numjax.bundled.experiments.grid.cells import Job
@@ -86,17 +86,21 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     _set_up(base)
     shared = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}"
     # The seeds of a row share its vocabulary and its learning rate: one runner makes them, the others wait.
+    own_code = identity.list_code((*identity.list_roots(base), *ROOTS))
     with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf) as setup:
+        if job.same_code:
+            _drop_other_code(shared, job.seed)
         prepared = _prepare(base, shared, job)
         trial_begin = time.monotonic()
         rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup)
+        stored.start_code(shared / "trials", own_code)
         trial_seconds = time.monotonic() - trial_begin
         config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate or job.scale.rates[0]})
         with lock_folder(shared, "--out"):
             claim(shared, config)
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
-    code = stored.start_code(folder, identity.list_code((*identity.list_roots(base), *ROOTS)))
+    code = stored.start_code(folder, own_code)
     n_before = _count_saved_steps(folder)
     diverged, parameters, answers = None, 0, {}
     try:
@@ -115,6 +119,15 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead), seconds_per_step),
         *(parameters, _load_rows(folder, "validation"), code, diverged),
     )
+
+
+def _drop_other_code(shared: pathlib.Path, seed: int) -> None:
+    """Removes the trials of a row and the run of a seed, if they are of other code than the present one."""
+    for folder in (shared / "trials", shared / f"seed_{seed}"):
+        if folder.exists() and sources.describe_changed(stored.load_code(folder)):
+            shutil.rmtree(folder)
+            if folder.name == "trials":
+                (shared / "trials.json").unlink(missing_ok=True)
 
 
 def _train(

@@ -177,7 +177,8 @@ def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, flo
     metrics = {"exact": float(is_exact), "well_formed": float(shape == gold_shape)}
     if len(gold_values) == 1:
         value = values[0] if shape == gold_shape else None
-        metrics["digits"] = match_digits(value, gold_values[0])
+        golds = [gold for answer in accepted for gold in _take_apart(answer)[1]]
+        metrics["digits"] = max(match_digits(value, gold) for gold in [*gold_values, *golds])
         if reference["operation"] == "series":
             _, history = _take_apart(reference["question"])
             metrics["scaled_error"] = regression.scaled_error(value, gold_values[0], history)

@@ -40,17 +40,22 @@ class Options(NamedTuple):
 
 def work_alone(job: Job) -> Outcome:
     """`run_job` for a process of its own: a stop is an outcome, too."""
-    return _work(job, 0.0)
+    return _work(job, run_job)
 
 
 def work_patiently(job: Job) -> Outcome:
     """`work_alone` that waits until the lease of a runner that is gone has become stale."""
-    return _work(job, PATIENCE + 2 * BEAT)
+    return _work(job, run_patiently)
 
 
-def _work(job: Job, wait: float) -> Outcome:
+def run_patiently(job: Job) -> Outcome:
+    """`run_job` that waits, see `work_patiently`."""
+    return run_job(job, PATIENCE + 2 * BEAT)
+
+
+def _work(job: Job, run_one: Work) -> Outcome:
     try:
-        return run_job(job, wait)
+        return run_one(job)
     except Preempted as error:
         return Outcome(job.name, STOPPED, f"{job.name}: {error}")
 

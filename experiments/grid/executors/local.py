@@ -14,7 +14,14 @@ from typing import Any
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.grid.cells import Job
-from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, work_alone
+from numjax.bundled.experiments.grid.executors import (
+    RETRIES,
+    Options,
+    Work,
+    run_patiently,
+    work_alone,
+    work_patiently,
+)
 from numjax.bundled.experiments.grid.runner import FAILED, STOPPED, Outcome, run_job
 from numjax.runtime import log
 
@@ -22,7 +29,9 @@ from numjax.runtime import log
 def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
     """Yields the outcomes of the jobs. With one worker they run in this process, one after the other."""
     if options.workers == 1:
-        yield from map(run_job if work is work_alone else work, jobs)  # here a stop ends all jobs
+        # Here a stop ends all jobs.
+        direct: dict[Work, Work] = {work_alone: run_job, work_patiently: run_patiently}
+        yield from map(direct.get(work, work), jobs)
         return
     with command.raise_when_stopped():
         yield from _run_processes(jobs, options.workers, work)

@@ -153,7 +153,9 @@ function makeCell(row, column) {
 
 function makeSorter(key, label, isTurned) {
   const isSorted = state.sort?.key === key;
-  const order = !isSorted ? "none" : state.sort.isWorstFirst === (key === "name") ? "descending" : "ascending";
+  const { best, worst } = currentMetric();
+  const isAscending = state.sort?.isWorstFirst !== (key === "name" || best < worst);
+  const order = !isSorted ? "none" : isAscending ? "ascending" : "descending";
   // A name that is turned turns its arrow too.
   const arrow = isSorted ? (state.sort.isWorstFirst === isTurned ? " \u25bc" : " \u25b2") : "";
   const button = make("button", { type: "button", text: label + arrow, "data-sort": key, onclick: () => sortBy(key) });
@@ -488,6 +490,7 @@ function openMap(index) {
 }
 
 function redraw() {
+  byId("map-choice").value = String(state.map);
   byId("metric").value = state.metric;
   byId("stream").value = String(currentStream());
   byId("stream").disabled = state.metric === data.equalSeconds;
@@ -543,7 +546,8 @@ function listen() {
   isDark.addEventListener("change", redraw);
   addEventListener("beforeprint", () => { isPrinted = true; redraw(); });
   addEventListener("afterprint", () => { isPrinted = false; redraw(); });
-  addEventListener("hashchange", () => { restore(); redraw(); });
+  // A link within the page names no state.
+  addEventListener("hashchange", () => { if (location.hash.includes("=")) { restore(); redraw(); } });
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) drawDetails();
@@ -556,6 +560,5 @@ fill("map-choice", data.maps.map((map, i) => [i, map.label]));
 byId("map-choice").disabled = data.maps.length === 1;
 fill("metric", data.metrics.map((metric) => [metric.key, metric.label]));
 restore();
-byId("map-choice").value = String(state.map);
 listen();
 redraw();
