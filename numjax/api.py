@@ -17,7 +17,7 @@ from numjax.errors import DataError, UsageError
 from numjax.evals import report, tuned
 from numjax.evals.score import evaluate, log_likelihoods
 from numjax.pipeline import batch as batches
-from numjax.pipeline import features
+from numjax.pipeline import features, packing
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.runtime import log, processes, shard
 from numjax.runtime.waiting import Wait
@@ -121,8 +121,10 @@ class Loaded:
             ]
         else:
             x_BTD = self.apply("embed", tokens)
-            is_number = (np.asarray(tokens.numeral_index) == 0)[..., None]
-            vectors = np.where(is_number, x_BTD, 0).sum(1) / is_number.sum(1)
+            # Where no position has the value, all of the row spell it.
+            at_value, is_read = np.asarray(tokens.numeral_index) == 0, np.asarray(tokens.segment_ids) > 0
+            weights = np.where(at_value.any(-1, keepdims=True), at_value, is_read)[..., None]
+            vectors = np.where(weights, x_BTD, 0).sum(1) / weights.sum(1)
         return np.asarray(vectors[0] if isinstance(numbers, str) else vectors, np.float32)
 
     @_refuse_other_config
@@ -141,7 +143,7 @@ class Loaded:
         if not (record_list := [records] if is_single else list(records)):  # type: ignore[list-item]
             return np.zeros(0, np.float32)
         self._check_can_predict("score")
-        encoded = self.encode([{"text": r} if isinstance(r, str) else dict(r) for r in record_list])
+        encoded = self.encode([{"text": r} if isinstance(r, str) else dict(r) for r in record_list], writes=False)
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
             out = np.exp(np.stack([log_probs[i] for i in range(len(record_list))]))
@@ -149,7 +151,9 @@ class Loaded:
             predictions, extra = self._predict_rows(encoded)
             out = np.asarray([extra[i]["confidence"] for i in sorted(predictions)], np.float32)
         else:
-            out = log_likelihoods(self.system, self.params, self.mesh, self.batches(encoded), len(encoded))
+            values = log_likelihoods(self.system, self.params, self.mesh, self.batches(encoded), len(encoded))
+            # A long text may be several rows.
+            out = np.bincount(encoded.origin, values, len(record_list)).astype(np.float32)
         return out[0] if is_single else out
 
     @_refuse_other_config
@@ -169,7 +173,7 @@ class Loaded:
         record was not used; bad records are added to `skipped`.
 
         Raises:
-          UsageError: the run is a pre-training, which predicts nothing.
+          UsageError: the run only pre-trains, or only continues texts.
         """
         self._check_can_predict("predict")
         return self.predict_encoded(self.encode(records, strict, skipped))
@@ -199,6 +203,8 @@ class Loaded:
                 f"there is nothing to {action}: the run only pre-trains; train a task from it (config.init_from), "
                 "or, of an encoder, see numjax.inspect.read_activations"
             )
+        if action == "predict" and self.system.task.kind == "language_model" and not self.system.task.generates:
+            raise UsageError("there is nothing to predict: the run continues texts: use generate, or score")
 
     def _predict_rows(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
         task = self.system.task
@@ -219,18 +225,26 @@ class Loaded:
         return batches.from_features(rows, *arguments).inputs
 
     def encode(
-        self, records: Sequence[Mapping[str, Any]], strict: bool = False, skipped: list[Any] | None = None
+        self,
+        records: Sequence[Mapping[str, Any]],
+        strict: bool = False,
+        skipped: list[Any] | None = None,
+        writes: bool = True,
     ) -> Encoded:
         """The records as rows, without their labels.
 
         Args:
           strict: stop at a bad record. skipped: bad records are added to this list; without it they raise an error.
+          writes: answers will be generated, so a prompt that leaves no room for one is bad.
 
         Raises:
           DataError: a record cannot be used.
         """
         named_records = [{"id": f"record-{i}"} | dict(record) for i, record in enumerate(records)]
-        encoded = self.system.encode_split(named_records, features.INPUT, strict or skipped is None)
+        is_strict = strict or skipped is None
+        encoded = self.system.encode_split(named_records, features.INPUT, is_strict)
+        if writes:
+            encoded = self.system.leave_room(encoded, features.INPUT, is_strict)
         if skipped is not None:
             skipped += encoded.skipped
         elif encoded.shortened:  # the caller gets values alone, so say it here
@@ -242,7 +256,8 @@ class Loaded:
         return encoded
 
     def _loader(self, encoded: Encoded) -> Loader:
-        return make_loader(self.system, encoded, self.mesh)
+        # Texts come in any number and length: each shape is compiled once.
+        return make_loader(self.system, encoded, self.mesh, few_shapes=True)
 
     def _evaluate(self, encoded: Encoded):
         size = self.system.config.eval.batch_size
@@ -251,8 +266,9 @@ class Loaded:
             return evaluate(self.system, self.compiled(encoded), self.params, batches)
 
     def batches(self, encoded: Encoded) -> Iterator[Any]:
-        """All rows once, in batches no larger than the number of rows; the loader rounds them up to fit the mesh."""
-        return iter(self._loader(encoded).epoch(min(len(encoded), self.system.config.eval.batch_size)))
+        """All rows once, in batches little larger than their number; the loader rounds them up to fit the mesh."""
+        batch_size = min(packing.round_up(len(encoded), 1), self.system.config.eval.batch_size)
+        return iter(self._loader(encoded).epoch(batch_size))
 
     def apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
         """The result of a method of the model (`numjax/model.py`), jitted, on the host."""

@@ -408,7 +408,7 @@ class Head(Part):
     `log_probs` or `best`; a model has at most one such head.
 
     Attributes:
-      densities: parts of `log_prob` that are log densities, not log masses.
+      densities: parts of `log_prob` that are no log masses: log densities, and parts that overlap.
       answers: the kind of task that it answers. numbers: it predicts what stands at each [NUM] that it generates.
       written_as: `Scheme.numbers`. labels: names of the units' labels, if it predicts several for each row.
       tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have a row for each token.

@@ -13,8 +13,7 @@ from flax.core import FrozenDict
 from jax.sharding import Mesh
 
 from numjax.build import build, find
-from numjax.config import fit
-from numjax.config.origin import check_scheme
+from numjax.config import fit, origin
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
 from numjax.model import AS_WIDE, FUSION, Model
@@ -119,6 +118,25 @@ class System(NamedTuple):
         arguments: Any = self.task, self.scheme, records, self.config.data, split, strict, limit
         return features.encode(*arguments, producers=self.model.producers())
 
+    def leave_room(self, encoded: Encoded, split: str, strict: bool = False) -> Encoded:
+        """The rows behind whose prompts there is room for an answer; the others are listed as skipped.
+
+        Raises:
+          DataError: under `strict`, a prompt that leaves no room.
+        """
+        if not self.task.generates or self.model.encodes:
+            return encoded
+        prompts, max_tokens = encoded.columns.loss_from, self.config.decode.max_tokens
+        context = self.model.backbone.max_length
+        reasons = {
+            int(i): f"its prompt of {prompts[i]} positions and decode.max_tokens={max_tokens} do not fit "
+            f"backbone.max_length={context}"
+            for i in np.flatnonzero(prompts + max_tokens > context)
+        }
+        for i, reason in reasons.items() if strict else ():
+            raise DataError(f"record {encoded.example(i).id} of {split}: {reason}")
+        return encoded.leave_out(reasons, split) if reasons else encoded
+
 
 def assemble(
     config: Any,
@@ -169,10 +187,10 @@ def _make_vocabulary(config, workdir, task, records):
     if "path" in block:
         block["path"] = installed.resolve_path(block["path"])
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
-        source_run = pathlib.Path(installed.resolve_path(config.init_from))
+        source_run = origin.home(pathlib.Path(installed.resolve_path(config.init_from)))
         inherits = bool(config.init_from) and (source_run / VOCABULARY / vocabularies.FILE).exists()
         if inherits:
-            check_scheme(config, source_run)  # before records are read, which may take hours
+            origin.check_scheme(config, source_run)  # before records are read, which may take hours
         load = records or (lambda: source.load(task.dataset, task.fitted_on, config.data.dir))
         marks = _marks(config, task, load)
         if inherits:
@@ -277,10 +295,11 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
     return objectives, weights
 
 
-def make_loader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loader:
-    """The loader of a split's batches, in the order of `seed`. This process loads the rows of its own devices."""
-    shards, features = processes.row_shards(mesh), system.host_features
-    return Loader(encoded, system.config, seed=seed, host_features=features, process=shards)
+def make_loader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0, few_shapes: bool = False) -> Loader:
+    """The loader of a split's batches, in the order of `seed`. This process loads the rows of its own devices.
+    `few_shapes`: see `Loader`."""
+    options: Any = dict(seed=seed, host_features=system.host_features, few_shapes=few_shapes)
+    return Loader(encoded, system.config, process=processes.row_shards(mesh), **options)
 
 
 def _weight(weight: Any) -> Any:

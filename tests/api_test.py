@@ -9,10 +9,14 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 import numjax
 from numjax import api, inspect, modes
+from numjax.bundled.configs import numgpt
+from numjax.config import origin
 from numjax.errors import DataError, UsageError
+from numjax.evals import score
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
 
@@ -49,6 +53,60 @@ def test_embed_gives_one_vector_a_number(classifier):
     np.testing.assert_allclose(raw[16:], prototypes, atol=1e-5)
     with pytest.raises(DataError, match="not one number"):
         model.embed("pi")
+
+
+def test_a_number_without_a_value_beside_it_has_the_mean_of_its_symbols(writer, tmp_path):
+    config = tiny("smoke,task=generation,system=digits", **{"optim.steps": 1, "eval.test": False})
+    with config.unlocked():
+        config.scheme = ConfigDict({"name": "limbs", "size": 1, "vocab": config.scheme.vocab.to_dict()})
+    modes.run(config, str(tmp_path), "train")
+    model = numjax.load(tmp_path)
+    row = model.system.encode(model.system.scheme.parse("12"))
+    vectors = model.params["embeds_token"]["table"][row.ids]
+    np.testing.assert_allclose(model.embed("12"), np.asarray(vectors).mean(0), rtol=1e-5)
+
+
+def test_a_text_of_several_rows_has_one_score(tmp_path):
+    texts, words = tmp_path / "texts", "item {} costs {} euros"
+    texts.mkdir()
+    (texts / "a.txt").write_text("\n".join(words.format(i, 3 * i) for i in range(300)))
+    config = numgpt.get_config("smoke,task=text,system=gpt")
+    with config.unlocked():
+        config.optim.steps, config.task.path, config.eval.test = 1, str(texts), False
+    modes.run(config, str(tmp_path / "run"), "train")
+    model = numjax.load(tmp_path / "run")
+    short, long = words.format(1, 2), " ".join(words.format(i, i) for i in range(90))
+    encoded = model.encode([{"text": long}])
+    rows = api.log_likelihoods(model.system, model.params, model.mesh, model.batches(encoded), len(encoded))
+    assert len(rows) > 2
+    scores = model.score([short, long, short])
+    np.testing.assert_allclose(scores[1], rows.sum(), rtol=1e-5)
+    np.testing.assert_allclose(scores[[0, 2]], model.score(short), rtol=1e-4)
+    with pytest.raises(UsageError, match="the run continues texts: use generate, or score"):
+        model.predict([{"text": short}])
+    # Texts of all lengths, in any number, need few programs.
+    score.row_log_prob.clear_cache()
+    for count in range(1, 31):
+        model.score(words.format(7, " ".join("7" * count)))
+    model.score([short] * 5)
+    assert score.row_log_prob._cache_size() < 12
+
+
+def test_a_prompt_that_leaves_no_room_is_left_out_and_the_others_are_answered(writer):
+    folder, _ = writer
+    config = origin.get_config(folder)
+    short, long = {"question": "How many grams are 2 eggs?"}, {"question": "How many grams are 2 eggs? " * 3}
+    lengths = [len(row.ids) for row in numjax.load(folder).encode([short, long]).rows]
+    with config.unlocked():
+        config.decode.max_tokens = config.backbone.max_length - min(lengths)
+    model, skipped = numjax.load(folder, config), []
+    (answer,) = model.predict([long, short, long], skipped=skipped)
+    assert answer["id"] == "record-1"
+    assert [row["id"] for row in skipped] == ["record-0", "record-2"]
+    assert f"do not fit backbone.max_length={config.backbone.max_length}" in skipped[0]["reason"]
+    with pytest.raises(DataError, match=r"record record-0 of input: its prompt of"):
+        model.predict([long, short], strict=True)
+    assert model.score([short | {"answer": "80"}, long | {"answer": "80"}]).shape == (2,)
 
 
 def test_methods_that_moved_name_their_replacement(classifier):

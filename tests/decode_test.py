@@ -20,6 +20,7 @@ from numjax.evals import generate as evals
 from numjax.evals import requests
 from numjax.model import Model
 from numjax.nn import cross_entropy
+from numjax.pipeline import packing
 from numjax.system import System
 from numjax.text import replace, subword, vocab
 from numjax.train import checkpoint
@@ -395,11 +396,22 @@ def test_impossible_requests_are_refused():
         evals.generate(system, params, ["7"], max_tokens=0)
     with pytest.raises(UsageError, match="top_p"):
         evals.generate(system, params, ["7"], top_p=0.0)
+    for name, bad in (
+        ("max_tokens", 2.5),
+        ("batch_size", 0),
+        ("batch_size", -1),
+        ("seed", 2**70),
+        ("temperature", math.nan),
+        ("top_p", math.nan),
+        ("length_penalty", math.nan),
+    ):
+        with pytest.raises(UsageError, match=name):
+            evals.generate(system, params, ["7"], **{name: bad})
 
 
 @pytest.mark.parametrize("least", [4, 16])
 def test_prompts_of_all_lengths_have_few_shapes(least):
-    sizes = {count: requests.round_up(count, least) for count in range(1, 3000)}
+    sizes = {count: packing.round_up(count, least) for count in range(1, 3000)}
     for count, size in sizes.items():
         assert size >= count and (size - count < least or 3 * (size - count) <= size), count
     assert len({*sizes.values()}) <= 2 * math.log2(512 / least) + 1 + 10

@@ -81,6 +81,17 @@ def make_head(**options):
     return build("heads", dict(name="fone") | options, **(drawn.CONTEXT | {"width": 32, "digits": 20}))
 
 
+def test_no_distribution_is_stated_of_more_places_than_a_numeral_keeps():
+    """Several strings of digits would be written as one number, whose mass would be that of one of them."""
+    head = make_head(integer=20)
+    for ask in (
+        lambda: head.number_log_mass(None, None),
+        lambda: head.find_quantiles(jnp.zeros((24, 10)), None, None, jnp.zeros(1)),
+    ):
+        with pytest.raises(UsageError, match=r"fone: numbers have 24 places, and 20 .*set config\.data\.digits=24"):
+            ask()
+
+
 CODES = fourier.code_digits((10,))
 
 

@@ -207,13 +207,16 @@ def test_a_run_with_the_same_scheme_or_plain_text_is_a_start(source_words, targe
     assert origin.check_scheme(make_config(target_words), source) == messages
 
 
-def test_the_start_is_checked_before_records_are_loaded(tmp_path):
+@pytest.mark.parametrize("start", [".", "seed_0"])
+def test_the_start_is_checked_before_records_are_loaded(start, tmp_path):
+    """Also where it is one of several seeds, whose config and vocabulary lie in the folder above."""
     config = make_config("tabbert:smoke,task=fraud")
     source = _make_workdir(make_config("tabbert:smoke,as_published"), tmp_path / "source")
     (source / "vocabulary").mkdir()
     (source / "vocabulary" / vocab.FILE).touch()
+    (source / start).mkdir(exist_ok=True)
     with config.unlocked():
-        config.init_from = str(source)
+        config.init_from = str(source / start)
 
     def load_records():
         raise AssertionError("read")
@@ -225,7 +228,7 @@ def test_the_start_is_checked_before_records_are_loaded(tmp_path):
     system: Any = types.SimpleNamespace(config=config)
     compiled: Any = types.SimpleNamespace(mesh=mesh)
     with pytest.raises(UsageError, match=r"scheme\.signs was False there"):
-        inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), {}, ()), source)
+        inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), {}, ()), source / start)
 
 
 def test_missing_options_are_the_defaults_and_changed_number_options_are_reported(tmp_path):

@@ -266,11 +266,31 @@ def test_samples_count_whose_number_begins_at_the_same_token(make_system, row):
     ]
     is_open = row == "digits"  # all samples have the mark, or none is of this kind
     expected = [9, 7] if not is_open else [9, 8, 7, 5]
-    assert uncertainty._list_values(system, text, samples, 1, places) == expected
+    assert uncertainty._list_values(system, text, samples, 1, places) == (expected, 0)
     described = uncertainty._summarise(
-        uncertainty.Uncertainty(0.5, note="first"), [Decimal(9), Decimal(7)], uncertainty.Settings(SHARES, MOST, 2, 5)
+        uncertainty.Uncertainty(0.5, note="first"),
+        [Decimal(9), Decimal(7)],
+        1,
+        uncertainty.Settings(SHARES, MOST, 2, 5),
     )
-    assert described.samples == 2 and described.note == "first; 3 of 5 samples have no number here, and are left out"
+    assert described.samples == 2 and described.note == (
+        "first; 2 of 5 samples have no number here, and are left out; "
+        "1 of 5 samples are cut off in it, and are left out"
+    )
+
+
+@pytest.mark.parametrize("row", ["bpe", "p1000", "digits"])
+def test_a_sample_that_is_cut_off_within_its_number_does_not_count(make_system, row):
+    """Its last digit need not be the number's last one."""
+    system, _ = make_system(row, "text")
+    prompt = from_features(system.encode(evals.START), system.config.data.digits)
+    text = uncertainty.WrittenText(prompt, *write(system, prompt, " 46 and 75"))
+    places = uncertainty._find_places(system, text)
+    whole = write(system, prompt, " 46 and 123")[0]
+    is_open = row == "digits"
+    cut = whole._replace(ids=whole.ids[: -2 if is_open else -1], ended=False)  # without [EOS], and what closes it
+    values, n_cut = uncertainty._list_values(system, text, [whole, cut, whole], 1, places)
+    assert values == [123, 123] and n_cut == (not is_open)
 
 
 def write(system, prompt, text: str):
@@ -291,8 +311,9 @@ def test_samples_are_drawn_by_batches_of_the_given_size(make_system, monkeypatch
     )
 
     def keep(*arguments):
-        drawn.append(list_values(*arguments))
-        return drawn[-1]
+        values, n_cut = list_values(*arguments)
+        drawn.append(values)
+        return values, n_cut
 
     monkeypatch.setattr(uncertainty, "_list_values", keep)
     results = generate(system, params, samples=10, batch_size=4)
@@ -346,5 +367,5 @@ def test_good_shares_are_kept():
     assert fit.parse_intervals("0.5,0.9") == (0.5, 0.9) and fit.parse_intervals(" 0.8 ") == (0.8,)
     fit.check_intervals((0.5, 0.9))
     fit.check_intervals([])
-    with pytest.raises(UsageError, match="samples must be at least 1"):
+    with pytest.raises(UsageError, match="samples must be a whole number from 1"):
         fit.check_intervals((0.5,), 0)

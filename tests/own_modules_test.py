@@ -25,6 +25,7 @@ from numjax.evals import score
 from numjax.heads import token
 from numjax.model import Model
 from numjax.runtime import shard
+from numjax.train import sums
 from numjax.train.checkpoint import Checkpoints
 from numjax.train.step import eval_step, init_state, train_step
 from tests import drawn
@@ -188,6 +189,11 @@ def test_the_densities_of_an_own_head_stay_out_of_the_perplexity(rng):
     np.testing.assert_allclose(means["next/mass"] + means["next/height"], means["loss"], rtol=1e-5)
     np.testing.assert_allclose(means["mass_perplexity"], np.exp(means["next/token"]), rtol=1e-5)
     assert "perplexity" not in means
+
+
+def test_a_perplexity_is_that_of_the_whole_text_with_its_numbers():
+    means = {"loss": 9.0, "next/token": 1.0, "next/digits": 1.75, "next/sign": 0.25}
+    assert sums.perplexity(means, "next", has_density=False) == {"perplexity": pytest.approx(np.exp(3))}
 
 
 def test_names_finds_every_file_of_a_kind_and_nothing_else():

@@ -295,4 +295,4 @@ def test_codes_turn_into_residues_of_the_scaled_absolute_value(rng):
 def test_bad_options_give_one_line(kind, options, line):
     with pytest.raises(UsageError, match=line):
         build(kind, dict(name="residues") | options, **(drawn.CONTEXT | {"digits": 20}))
-    assert heads.Head.densities == ("magnitude",)
+    assert heads.Head.densities == ("residues", "digits", "magnitude"), "views overlap"

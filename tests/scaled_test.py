@@ -13,7 +13,7 @@ from numjax.build import find
 from numjax.bundled import data as datasets
 from numjax.errors import DataError, UsageError
 from numjax.evals import generate
-from numjax.pipeline.features import from_features
+from numjax.pipeline.features import encode_source, from_features
 from numjax.text import vocab as vocabularies
 from numjax.types import Mark, Number, Text
 
@@ -155,7 +155,7 @@ def test_what_is_generated_behind_a_prompt_is_what_the_host_reads(name, end, unt
     numbers, answer = make_numbers("100", "200"), make_numbers("3")
     given = [segment for number in numbers for segment in (number, Text(" "))]
     mark = (Mark("[SEP]"),) if end == "[SEP]" else ()
-    source = scheme.encode((Mark("[CLS]"), *given)) if end == "source" else None
+    source = encode_source((Mark("[CLS]"), *given), scheme) if end == "source" else None
     prompt = (Mark("[CLS]"), *(() if source else given), *mark)
     row = from_features(scheme.encode(prompt, source=source), 20)
     row = row._replace(source=from_features(source, 20)) if source else row
@@ -167,6 +167,11 @@ def test_what_is_generated_behind_a_prompt_is_what_the_host_reads(name, end, unt
     assert written.value == (scheme.after(numbers) if knows else scheme.after([])).nearest(answer[0].value)
     if not source:
         assert scheme.decode(whole.ids, numbers)[-1] == written
+    else:  # the numbers of a source are in the scale that they set
+        codes = [scheme.vocab.mark_name(token) for token in source.ids.tolist()]
+        scaled = scheme.after(numbers if knows else [])
+        expected = [code for number in numbers for code in list_codes(scaled, (number,))]
+        assert [code for code in codes if code in scheme.marks] == expected
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,8 +9,10 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 from numjax import build
 from numjax.pipeline import features
@@ -255,6 +257,51 @@ def test_long_rows_lose_the_spare_parts_of_their_task(tmp_path):
     ).rows
     surface = documents.surface(scheme.decode(short_row.ids))
     assert len(spare) == 2 and "[SEP]" in surface and "Divide by" in surface and "Solve" in surface
+
+
+QUESTION = {
+    "id": "a",
+    "problem": "We have 11 and 22 and 33 and 4400 and 55 pens. How many pens do 66 and 77 make?",
+    "answer": "143",
+    "feedback": "No, 66 and 77 are 143",
+}
+
+
+def encode_shortened(scheme, length: int, producers=()):
+    options = ConfigDict(dict(length=length, overflow="shorten", reserve=60, digits=20, pack=False))
+    return features.encode(feedback.Task(), scheme, [QUESTION], options, "train", producers=producers)
+
+
+def build_scheme(name: str, **options):
+    texts = list(QUESTION.values()) * 20
+    vocabulary = vocab.build({"name": "sentencepiece", "size": 330, "split_digits": True}, texts)
+    return build.build("text", {"name": name, **options}, vocab=vocabulary)
+
+
+def test_numbers_of_a_shortened_row_are_counted_as_in_the_decoder():
+    """The decoder reads what is left of the prompt, so training counts no number that is cut away."""
+    scheme = build_scheme("limbs", size=1)
+    marks = tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
+    (power,) = build.build("positions", {"name": "limbs", "numbers": 8}, marks=marks, stack=None).producers()
+    encoded = encode_shortened(scheme, 120, [power])
+    (row,) = encoded.rows
+    assert encoded.shortened
+    state, values = power.begin(1), []
+    for token in row.ids.tolist():
+        state, value = power.step(state, jnp.asarray([token]), None)
+        values.append(np.asarray(value)[0])
+    np.testing.assert_array_equal(row.channels["limb_power"], np.stack(values))
+    assert np.stack(values)[row.loss_from :, 1].max() > 1
+
+
+@pytest.mark.parametrize(("name", "options"), [("trees", {"pointers": 12, "rules": "words"}), ("bins", {})])
+def test_a_row_that_loses_numbers_which_its_answer_needs_is_left_out(name, options):
+    scheme = build_scheme(name, **options)
+    (row,) = encode_shortened(scheme, 500).rows
+    # Words may be cut, and numbers may not.
+    assert len(encode_shortened(scheme, row.loss_from - 2 + 60)) == 1
+    encoded = encode_shortened(scheme, row.loss_from - 30 + 60)
+    assert len(encoded) == 0 and "depends on numbers that would be cut off" in encoded.skipped[0]["reason"]
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -41,6 +42,21 @@ def test_the_loss_is_the_squared_error_of_the_mapped_value(options, rng):
     x = np.asarray([float(v) for v in values]).reshape(3, 12) / options.get("scale", 1.0)
     expected = x if options["map"] == "linear" else np.sign(x) * np.log1p(np.abs(x))
     np.testing.assert_allclose(-log_probs, (u - expected) ** 2 + 0.5 * np.log(np.pi), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("map", ["linear", "linear5", "log1p", "bittokens"])
+def test_the_loss_of_any_number_is_finite_and_so_is_the_norm_of_its_gradient(map, rng):
+    """An identifier of 20 digits in a text must not end a training."""
+    head, out, params, _ = make_case(rng, map=map)
+    values = [Decimal(text) for text in ("1e15", "-1e20", "1e30", "1e300")] * 9
+    numerals = jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), to_numeral(values, 20))
+
+    def loss(weights):
+        return -head.number_log_prob(out._replace(weights=weights), numerals)["number"].sum()
+
+    value, grads = jax.value_and_grad(loss)(dict(params))
+    assert np.isfinite(value)
+    assert np.isfinite(sum(jnp.square(g).sum() for g in jax.tree.leaves(grads)))
 
 
 def write_number(head, u: float):

@@ -6,6 +6,8 @@ Each rule gives a line that names two parts and what would fit. The rules look o
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -91,14 +93,20 @@ def check(config: Any, task: Task) -> None:
 
 def check_decoding(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:
     """Raises UsageError for a setting of generation that is out of range."""
-    if max_tokens < 1:
-        raise UsageError(f"max_tokens must be at least 1, not {max_tokens}")
+    check_counts(max_tokens=max_tokens)
     if not 0 <= beams <= MAX_BEAMS or (beams and temperature > 0):
         raise UsageError(
             f"beams is from 0 to {MAX_BEAMS:,}, and a beam search samples nothing: leave temperature at 0"
         )
-    if temperature < 0 or not 0 <= top_k <= MAX_TOP_K or not 0 < top_p <= 1:
-        raise UsageError(f"temperature must not be negative, top_k is from 0 to {MAX_TOP_K:,}, and top_p in (0, 1]")
+    if not 0 <= temperature < math.inf or not 0 <= top_k <= MAX_TOP_K or not 0 < top_p <= 1:
+        raise UsageError(f"temperature is a number from 0, top_k is from 0 to {MAX_TOP_K:,}, and top_p in (0, 1]")
+
+
+def check_counts(least: int = 1, most: int = 2**31 - 1, **counts: int) -> None:
+    """Raises UsageError for a setting, by name, that is no whole number from `least` to `most`."""
+    for name, count in counts.items():
+        if not (isinstance(count, numbers.Integral) and least <= count <= most):
+            raise UsageError(f"{name} must be a whole number from {least} to {most:,}, not {count}")
 
 
 def parse_intervals(text: str) -> tuple[float, ...]:
@@ -128,8 +136,7 @@ def check_intervals(shares: Sequence[float], samples: int = 1) -> None:
         raise UsageError(
             f"intervals: {', '.join(f'{share:g}' for share in shares)} has a share twice: give each once"
         )
-    if samples < 1:
-        raise UsageError(f"samples must be at least 1, not {samples}")
+    check_counts(samples=samples)
 
 
 def find_faults(config: Any, task: Task) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -82,6 +83,10 @@ def generate(
       UsageError: the model only classifies, an option is out of range, or a prompt is too long for the context.
     """
     fit.check_decoding(max_tokens, temperature, top_k, top_p, beams)
+    fit.check_counts(batch_size=batch_size)
+    fit.check_counts(seed=seed, least=0)
+    if not math.isfinite(length_penalty):
+        raise UsageError(f"length_penalty must be a number, not {length_penalty}")
     fit.check_intervals(intervals, samples)
     rows, names = _encode_prompts(system, prompts)
     settings: dict[str, Any] = dict(
@@ -111,6 +116,7 @@ def search(
       UsageError: as `generate`.
     """
     fit.check_decoding(max_tokens, 0.0, 0, 1.0, width)
+    fit.check_counts(batch_size=batch_size)
     rows, names = _encode_prompts(system, prompts)
     settings: dict[str, Any] = dict(max_tokens=max_tokens, temperature=0.0, top_k=0, top_p=1.0, seed=0)
     settings |= dict(beams=width, length_penalty=0.0, choose=_take_beams)

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals.numbers import PredictedNumber, predicted_numbers
+from numjax.pipeline import packing
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import EncodedRow
 from numjax.runtime import shard
@@ -206,22 +207,9 @@ def _room_for_texts(rows: Sequence[EncodedRow], least: int) -> int:
     which is more than a large `least` costs. 8 are for texts such as those with which the decoder of an
     encoder–decoder begins, its mark alone."""
     longest = max(len(row.ids) for row in rows)
-    return 8 if longest <= 8 else round_up(longest, least)
+    return 8 if longest <= 8 else packing.round_up(longest, least)
 
 
 def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
     most = max((len(row.surfaces) for row in rows), default=0)
-    return 4 if most <= 4 else round_up(most, 16)
-
-
-def round_up(count: int, least: int) -> int:
-    """The first of least · (1, 1.5, 2, 3, 4, 6, 8, …) that holds the count, beyond 512 the first multiple of 256.
-
-    So prompts of all lengths need few compilations, and a third of a shape at most, or `least`, is padding.
-    """
-    if count > 512:
-        return -(-count // 256) * 256
-    half = least
-    while 2 * half < count:
-        half *= 2
-    return next(size for size in (least, half * 3 // 2, 2 * half) if size >= count)
+    return 4 if most <= 4 else packing.round_up(most, 16)

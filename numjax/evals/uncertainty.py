@@ -143,8 +143,8 @@ def describe_numbers(
         for i, k in wait.count(missing):
             key = jax.random.fold_in(jax.random.fold_in(root, i), k)
             written = _write_anew(system, params, texts[i], places[i][k].first, settings, key)
-            values = _list_values(system, texts[i], written, k, places[i])
-            results[i][k] = _summarise(results[i][k], values, settings)
+            values, n_cut = _list_values(system, texts[i], written, k, places[i])
+            results[i][k] = _summarise(results[i][k], values, n_cut, settings)
     return results
 
 
@@ -301,21 +301,24 @@ def _write_anew(
 
 def _list_values(
     system: System, text: WrittenText, samples: Sequence[Written], k: int, places: Sequence[Place]
-) -> list[Decimal]:
-    """The values of the k-th numbers of samples that begin where that of the text does; other samples go on with
-    text there, and are left out."""
+) -> tuple[list[Decimal], int]:
+    """(the values of the k-th numbers of samples that begin where that of the text does, how many samples end within
+    such a number); other samples go on with text there, and are left out."""
     first, begin = places[k].first, places[k - 1].end if k else 0
     # Behind a mark that opens a number there is one.
     is_open = first > 0 and text.written.ids[first - 1] in _list_opening(system)
-    values = []
+    values, n_cut = [], 0
     for written in samples:
-        numbers = list_numbers(text.decode(written.ids, written.numbers))[k : k + 1]
-        sampled = text._replace(written=written)
-        values += [n.value for n in numbers if is_open or _find_place(system, sampled, n, k, begin).first == first]
-    return values
+        for number in list_numbers(text.decode(written.ids, written.numbers))[k : k + 1]:
+            place = None if is_open else _find_place(system, text._replace(written=written), number, k, begin)
+            if place is None or (place.first == first and place.tail):
+                values.append(number.value)
+            else:
+                n_cut += place.first == first
+    return values, n_cut
 
 
-def _summarise(measured: Uncertainty, values: Sequence[Decimal], settings: Settings) -> Uncertainty:
+def _summarise(measured: Uncertainty, values: Sequence[Decimal], n_cut: int, settings: Settings) -> Uncertainty:
     notes = [measured.note] if measured.note else []
     if not values:
         return measured._replace(note="; ".join([*notes, NEVER_AGAIN]))
@@ -324,6 +327,8 @@ def _summarise(measured: Uncertainty, values: Sequence[Decimal], settings: Setti
     intervals = tuple(zip(settings.shares, ends[::2], ends[1::2], strict=True))
     if measured.probability is None:
         notes.append(NO_MASS)
-    if left_out := settings.samples - len(values):
-        notes.append(f"{left_out} of {settings.samples} samples have no number here, and are left out")
+    n_without = settings.samples - len(values) - n_cut
+    for count, what in ((n_without, "have no number here"), (n_cut, "are cut off in it")):
+        if count:
+            notes.append(f"{count} of {settings.samples} samples {what}, and are left out")
     return Uncertainty(measured.probability, intervals, SAMPLED, len(values), "; ".join(notes))

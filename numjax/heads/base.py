@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.nn import carries, cross_entropy
 from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_places, recount_digits, to_places
@@ -241,7 +242,12 @@ class PlaceWriter(NumberWriter):
 
 
 class PlaceDistribution(PlaceWriter, NumberDistribution):
-    """A `PlaceWriter` that states the distribution of its numbers: of the digits of all places, and of the sign."""
+    """A `PlaceWriter` that states the distribution of its numbers: of the digits of all places, and of the sign.
+
+    Raises, where the distribution is asked for:
+      UsageError: a `Numeral` does not keep the digits of all places, so that several strings of digits are written as
+        one number.
+    """
 
     def find_quantiles(
         self, log_probs: jax.Array, sign: jax.Array | None, kind: carries.Digits, levels: jax.Array
@@ -252,6 +258,7 @@ class PlaceDistribution(PlaceWriter, NumberDistribution):
           log_probs: float32[..., P, S]. sign: the logit of a positive sign, float32[...]; None: all are positive.
           levels: float32[Q].
         """
+        self._check_places()
         negative = jnp.zeros(log_probs.shape[:-2]) if sign is None else jax.nn.sigmoid(-sign)
         is_negative, level = split_levels(negative, levels)
         digits, _ = carries.find_quantiles(log_probs, kind, level, is_negative)
@@ -260,8 +267,16 @@ class PlaceDistribution(PlaceWriter, NumberDistribution):
     def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
         """The log mass of the number at each position, float32[B, T]. That of 0 has no part of the sign: 0 is written
         for either."""
+        self._check_places()
         parts = self._number_parts(out, targets)
         if "sign" in parts and targets.numerals is not None:
             is_zero = (self.to_digits(targets.numerals) == 0).all(-1)
             parts["sign"] = jnp.where(is_zero, 0.0, parts["sign"])
         return jnp.asarray(sum(parts.values()))
+
+    def _check_places(self) -> None:
+        if self.places > self.digits:
+            raise UsageError(
+                f"{self.part_name()}: numbers have {self.places} places, and {self.digits} of their digits are kept, "
+                f"so probabilities are not known: set config.data.digits={self.places}, or fewer places"
+            )

@@ -48,7 +48,7 @@ class Head(base.NumberWriter):
     places: int = 18
     beams: int = 16
 
-    densities = ("magnitude",)
+    densities = ("residues", "magnitude")  # no masses: moduli overlap
 
     def __post_init__(self):
         super().__post_init__()

@@ -50,7 +50,7 @@ class Head(base.PlaceWriter):
     beams: int = 128
     alone: bool = False
 
-    densities = ("magnitude",)
+    densities = ("residues", "digits", "magnitude")  # no masses: they overlap
 
     def __post_init__(self):
         super().__post_init__()

@@ -64,9 +64,10 @@ class Head(base.NumberWriter, base.NumberDistribution):
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
         """{"number": the log density of its mapped value}."""
-        # Of a number beyond float32 the model only learns that it is large.
+        # Of a number beyond the limit the model only learns that it is large.
         value = jnp.clip(numerals.value, -value_maps.LIMIT, value_maps.LIMIT)
-        target = value_maps.apply_map(value, self.map, self.scale)
+        limit = value_maps.TARGET_LIMIT if self.map.startswith("linear") else value_maps.LIMIT
+        target = value_maps.apply_map(value, self.map, self.scale, limit)
         return {"number": -jnp.square(target - self._output(out)) - 0.5 * np.log(np.pi)}
 
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, Estimate]:
@@ -111,9 +112,9 @@ class Head(base.NumberWriter, base.NumberDistribution):
 
     @property
     def number_range(self) -> NumberRange:
-        """Numbers of at most `keep` significant digits and an absolute value below 10^30, with the map bittokens
+        """Numbers of at most `keep` significant digits and an absolute value below 10^30, with all maps but log1p
         below the largest power of ten up to 10^15 · scale; this does not say how close a prediction comes."""
-        most = (Decimal(10) ** 15 * Decimal(self.scale)).adjusted() - 1 if self.map == "bittokens" else 29
+        most = 29 if self.map == "log1p" else (Decimal(10) ** 15 * Decimal(self.scale)).adjusted() - 1
         return NumberRange(digits=self.keep, low=-8, high=min(most, 29))
 
     def _output(self, out: HeadOut) -> jax.Array:

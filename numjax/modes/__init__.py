@@ -99,7 +99,7 @@ def _say_next(config: Any, folder: pathlib.Path) -> None:
     """Says where the results of a training are, and a command that uses the model."""
     task = build.find("tasks", config.task.name)
     run = folder if config.num_seeds == 1 else folder / f"seed_{config.seed}"
-    mode, words = ("generate", ' --prompt="…"') if task.generates else ("predict", " --input=FILE")
+    mode, words = ("generate", ' --prompt="…"') if task.kind == "language_model" else ("predict", " --input=FILE")
     if task.kind == "masked":  # a pre-training predicts nothing
         mode, words = "eval", ""
     command = program.name_of("numjax.main").rpartition(" ")[0] + f" {mode}" if program.is_command() else (

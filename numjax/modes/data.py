@@ -34,6 +34,8 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         size = config.data.train_size if split == "train" else 0
         with Wait(f"encoding {len(records):,} records of {split}"):
             encoded[split] = system.encode_split(records, split, strict, limit=size)
+            if split != "train":
+                encoded[split] = system.leave_room(encoded[split], split, strict)
         unread.say_rows(system, encoded[split], f"{split}: ")
         skipped += encoded[split].skipped
         shortened += [

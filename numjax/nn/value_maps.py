@@ -20,6 +20,7 @@ from numjax.errors import UsageError
 
 MAPS = ("linear", "linear5", "log1p", "bittokens")
 LIMIT = 1e30  # values beyond it count as it, so that float32 holds every product
+TARGET_LIMIT = 1e15  # of a target whose error is squared, and its gradient again in their norm
 POWER_LIMIT = 1e6  # of inputs of a network with powers, such as gelu's, and their gradients
 _LARGEST, _SMALLEST = 1e15, 1e-14  # of bittokens
 

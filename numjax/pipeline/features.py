@@ -20,7 +20,7 @@ from numjax.pipeline.columns import MEMORY, Columns, ColumnsWriter, EncodedRow, 
 from numjax.protocols import Producer, Scheme, Task
 from numjax.text import document as documents
 from numjax.text.grammar import automaton as grammars
-from numjax.types import Channel, Document, Example, Features, Grammar
+from numjax.types import Channel, Document, Example, Features, Grammar, Number
 
 __all__ = ["OVERFLOWS", "Encoded", "EncodedRow", "cut", "encode", "from_features"]
 
@@ -126,6 +126,13 @@ class Encoded:
             declared=self.declared,
             characters=None if self.characters is None else self.characters[rows],
         )
+
+    def leave_out(self, reasons: Mapping[int, str], split: str) -> Encoded:
+        """The split without these rows, whose records are listed in `skipped` with the reasons."""
+        kept = self.subset(i for i in range(len(self)) if i not in reasons)
+        named = [{"id": self.example(i).id, "split": split, "reason": reason} for i, reason in reasons.items()]
+        kept.skipped = [*self.skipped, *named]
+        return kept
 
     def __getstate__(self) -> dict[str, Any]:
         # Reader processes need the arrays, but not the records, the task and the scheme.
@@ -251,14 +258,15 @@ def list_channels(scheme: Scheme, task: Task, producers: Sequence[Producer] = ()
 
 
 def add_produced_channels(features: Features, producers: Sequence[Producer]) -> Features:
-    """A whole document's features with the channels that producers make from its ids."""
+    """The features of a document, or of a shortened one, with the channels that producers make from its ids."""
     channels = {producer.channel.name: np.asarray(producer.compute(features.ids), np.int32) for producer in producers}
     return features._replace(channels={**features.channels, **channels}) if channels else features
 
 
 def encode_source(document: Document, scheme: Scheme, producers: Sequence[Producer] = ()) -> Features:
     """An encoder's input with the channels of producers; all of its numbers are given."""
-    return add_produced_channels(scheme.encode(document), [producer.given for producer in producers])
+    numbers = [s for s in document if isinstance(s, Number) and s.value.is_finite()]
+    return add_produced_channels(scheme.after(numbers).encode(document), [producer.given for producer in producers])
 
 
 def balance_classes(encoded: Encoded, label: str, seed: int) -> Encoded:
@@ -327,11 +335,11 @@ def _encode_rows(
     shifted = kind == "language_model"
     # Not every scheme has offsets: they are computed only if spans, units or traits, or masking, need them.
     offsets = bool(example.spans or example.units or example.traits) or kind == "masked"
-    features = add_produced_channels(scheme.encode(example.document, offsets=offsets, source=source), producers)
+    features = scheme.encode(example.document, offsets=offsets, source=source)
     loss_from, length = features.starts[min(example.loss_from, len(features.starts) - 1)], options.length
     if shifted and scheme.grammar().answer >= 0:
         features = _add_answer_states(features, loss_from, scheme.grammar())
-    n_all = len(features.ids)
+    n_all, numbers = len(features.ids), features.numbers
     if shifted and scheme.unwritten:
         for token in features.ids[loss_from:].tolist():
             if token in scheme.unwritten:
@@ -347,6 +355,10 @@ def _encode_rows(
         if prompt > length - options.get("reserve", 0):
             keep = windows.shorten_prompt(features, example, prompt, length - options.get("reserve", 0))
             features, loss_from = cut(features, np.flatnonzero(keep)), int(keep[:loss_from].sum())
+    if shifted and len(features.numbers) < len(numbers):
+        _check_given(scheme, numbers)
+    # Those of a shortened row, as in the decoder, which never sees what is cut.
+    features = add_produced_channels(features, producers)
     room = length + shifted  # the inputs of a shifted row are one id fewer
     count = len(features.ids)
     if count < 1 + shifted:
@@ -369,6 +381,15 @@ def _encode_rows(
         return [(cut(features, slice(room)), loss_from)], "", _describe_unread(n_all, room)
     # A classifier reads the last position, so that one is kept.
     return [(cut(features, np.r_[: room - 1, count - 1]), loss_from)], "", _describe_unread(n_all, room)
+
+
+def _check_given(scheme: Scheme, numbers: Sequence[Number]) -> None:
+    """Raises DataError if what is written behind these numbers means something only with all of them."""
+    if scheme.points or scheme.after(numbers) is not scheme:
+        raise DataError(
+            "it is too long, and what is written depends on numbers that would be cut off: give more data.length, or "
+            "choose a scheme without pointers and scales"
+        )
 
 
 def _add_answer_states(features: Features, loss_from: int, grammar: Grammar) -> Features:

@@ -46,6 +46,7 @@ class Loader:
         seed: int,
         host_features: HostFeatures | None = None,
         process: tuple[int | Sequence[int], int] | None = None,
+        few_shapes: bool = False,
     ):
         """
         Args:
@@ -55,6 +56,8 @@ class Loader:
           process: (the index of the slice of a batch that this process reads, or several, ascending; the number of
             equal slices), as `processes.row_shards` finds them in a mesh. By default those of a mesh of all devices
             in their order, or the whole batch without JAX.
+          few_shapes: round the sizes of batches up, so that other rows need few other shapes. Otherwise a split has
+            as little padding as `data.buckets` shapes allow.
 
         Raises:
           UsageError: only a mesh can tell which rows this process reads.
@@ -68,19 +71,22 @@ class Loader:
         self._slices = (slices,) if isinstance(slices, int) else tuple(slices)
         self._accumulate, self._shares = int(config.optim.get("accumulate", 1)), bool(data.get("shared", False))
         self._keys, self._shapes = _choose_buckets(encoded, data)
+        if few_shapes:
+            self._shapes = {bucket: _round_shape(shape, data) for bucket, shape in self._shapes.items()}
         self._sizes = list(self._shapes)
         limit = int(encoded.numbers.max(initial=1))
         if encoded.packed:
             # Room for twice the numerals that a full row holds on average; rows richer in numbers pack fewer texts.
             share = encoded.numbers.sum() / max(1, encoded.lengths.sum())
             limit = max(limit, int(np.ceil(2 * share * self._length)))
-        self.numerals = max(4, -(-limit // 4) * 4)
+        self.numerals = packing.round_up(limit, 4) if few_shapes else max(4, -(-limit // 4) * 4)
         self._host_features, self._features, self._source_features = host_features, None, None
         memory = data.get("memory", MEMORY)
         if host_features is not None:
             self._features = feature_table(encoded.columns, host_features, memory)
         if encoded.source is not None:
-            self.source_numerals = max(4, -(-int(encoded.source.numbers.max(initial=1)) // 4) * 4)
+            most = int(encoded.source.numbers.max(initial=1))
+            self.source_numerals = packing.round_up(most, 4) if few_shapes else max(4, -(-most // 4) * 4)
             if host_features is not None:
                 self._source_features = feature_table(
                     encoded.source.columns, host_features, data.get("memory", MEMORY)
@@ -303,6 +309,11 @@ def _choose_buckets(encoded: Encoded, data: Any) -> tuple[np.ndarray, dict[int, 
     lengths = (encoded.lengths,) if source is None else (encoded.lengths, source.lengths)
     longest = (length,) if source is None else (length, source_length(data))
     return keys, packing.find_shapes(keys, packing.choose_buckets(keys, limit), lengths, longest)
+
+
+def _round_shape(shape: Sequence[int], data: Any) -> tuple[int, ...]:
+    longest = (int(data.length), source_length(data))
+    return tuple(min(packing.round_up(size, 8), most) for size, most in zip(shape, longest, strict=False))
 
 
 def _find_slices(config: Any) -> tuple[Sequence[int], int]:

@@ -64,6 +64,19 @@ class Filling(NamedTuple):
     room: int
 
 
+def round_up(count: int, least: int) -> int:
+    """The first of least · (1, 1.5, 2, 3, 4, 6, 8, …) that holds the count, beyond 512 the first multiple of 256.
+
+    So texts of all lengths need few compilations, and a third of a shape at most, or `least`, is padding.
+    """
+    if count > 512:
+        return -(-count // 256) * 256
+    half = least
+    while 2 * half < count:
+        half *= 2
+    return next(size for size in (least, half * 3 // 2, 2 * half) if size >= count)
+
+
 def choose_buckets(lengths: np.ndarray, limit: int = 4, multiple: int = 8, longest: int | None = None) -> list[int]:
     """At most `limit` lengths that hold every row with the least padding: multiples of `multiple`, but none above
     `longest`. Fewer if a further one would save less than 5% of all positions."""

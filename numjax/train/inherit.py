@@ -14,7 +14,7 @@ from absl import logging
 from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 
 from numjax.build import build, is_own_module
-from numjax.config.origin import check_scheme, load_config
+from numjax.config.origin import check_scheme, home, load_config
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import bert, gpt2, seq2seq, weights
@@ -52,8 +52,8 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     fill the first rows. The loaded, fresh and skipped parameters are logged.
 
     Args:
-      source: a numjax workdir, or safetensors (the file, or a folder with it or its shards): of GPT-2 for a
-        decoder, of BERT or RoBERTa for an encoder, of T5 or BART for an encoder–decoder.
+      source: a numjax workdir or one of its seeds, or safetensors (the file, or a folder with it or its shards): of
+        GPT-2 for a decoder, of BERT or RoBERTa for an encoder, of T5 or BART for an encoder–decoder.
 
     Raises:
       UsageError: there is no readable checkpoint, its shapes do not fit, or its run encoded records in another way.
@@ -71,11 +71,12 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
         rows = _base_rows(system, len(source_params["embeds_token"]["table"]), source, marks)
         source_params = jax.tree.map(lambda x: shard.distribute(x, everywhere), source_params)
     else:
-        for difference in check_scheme(system.config, source):
+        run = home(source)
+        for difference in check_scheme(system.config, run):
             log.say(f"init_from {source}: {difference}")
-        _report_splits(system, source)
+        _report_splits(system, run)
         source_params, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
-        rows = _vocabulary_rows(system, source)
+        rows = _vocabulary_rows(system, run)
     flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(source_params)}
     by_token = _token_row_params(system.model)
     loaded, fresh = [], []

@@ -26,10 +26,12 @@ def divide(sums: Sums) -> dict[str, float]:
 def perplexity(means: Mapping[str, float], head: str, has_density: bool) -> dict[str, float]:
     """exp of a head's mean loss of probability masses, as {"perplexity"} or {"mass_perplexity"}.
 
-    A mixture's loss mixes densities (numerals) with masses (tokens), so its exponential is no perplexity.
-    For a mixture it is the exponential of the masses, "mass_perplexity": selector, token and exponent without the
-    mantissa. It is not comparable with a plain model's perplexity, which spells numbers out.
+    It is that of the whole text, with the numbers that a head predicts beside the tokens. A mixture's loss mixes
+    densities (numerals) with masses (tokens), so its exponential is no perplexity. For a mixture it is the
+    exponential of the masses, "mass_perplexity": selector, token and exponent without the mantissa. It is not
+    comparable with a plain model's perplexity, which spells numbers out.
     """
     if has_density:
         return {"mass_perplexity": math.exp(min(means[f"{head}/mass"], 700.0))}
-    return {"perplexity": math.exp(min(means[f"{head}/token"], 700.0))} if f"{head}/token" in means else {}
+    parts = [mean for name, mean in means.items() if name.startswith(f"{head}/")]
+    return {"perplexity": math.exp(min(sum(parts), 700.0))} if f"{head}/token" in means else {}
