@@ -475,7 +475,7 @@ class Objective(Part):
 
     Attributes:
       draws: its call also gets `key`, a new one each step; None in evaluations.
-      has_perplexity: it is a mean −log p of tokens; evaluations report a perplexity too.
+      has_perplexity: the parts that it reports add up to a mean −log p of tokens; so evaluations report a perplexity.
       whole_batch: its sum over a batch is not the sum over rows, so a batch cannot be cut into microbatches.
       head_options: its options that name heads. head_methods: methods of its head, beside `log_prob`. kinds: of the
         tasks that it works for; () for all. reads_digits: it needs digits that are tokens of their own.

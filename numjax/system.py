@@ -133,9 +133,12 @@ class System(NamedTuple):
             f"backbone.max_length={context}"
             for i in np.flatnonzero(prompts + max_tokens > context)
         }
-        for i, reason in reasons.items() if strict else ():
-            raise DataError(f"record {encoded.example(i).id} of {split}: {reason}")
-        return encoded.leave_out(reasons, split) if reasons else encoded
+        if not reasons:
+            return encoded
+        if strict:
+            first = min(reasons)
+            raise DataError(f"record {encoded.example(first).id} of {split}: {reasons[first]}")
+        return encoded.leave_out(reasons, split)
 
 
 def assemble(

@@ -70,7 +70,7 @@ def _name_columns(columns: Sequence[str]) -> str:
 def list_settings(job: Job) -> dict[str, Any]:
     """What the cells of a job depend on, path → value: all options of the config, how the learning rate is chosen,
     and the problems by content."""
-    config, answer = _make_any_config(job)
+    config, answer = _make_config_for_all_answers(job)
     task: Any = build("tasks", config.task)
     listed = identity.list_settings(config) | {"task.answer": answer}
     settings = {path: value for path, value in listed.items() if path not in FOLLOWING}
@@ -108,10 +108,10 @@ def choose_key(job: Job) -> tuple[dict[str, Any], str]:
 
 
 def _list_defaults(job: Job) -> dict[str, Any]:
-    return identity.list_defaults(_make_any_config(job)[0])
+    return identity.list_defaults(_make_config_for_all_answers(job)[0])
 
 
-def _make_any_config(job: Job) -> tuple[Any, str]:
+def _make_config_for_all_answers(job: Job) -> tuple[Any, str]:
     """(the config of a job with answers that go with all columns, the form of answers that it has)."""
     config = make_config(job.row, job.scale, job.columns)
     answer = config.task.get("answer", "text")

@@ -79,14 +79,13 @@ class Loader:
             # Room for twice the numerals that a full row holds on average; rows richer in numbers pack fewer texts.
             share = encoded.numbers.sum() / max(1, encoded.lengths.sum())
             limit = max(limit, int(np.ceil(2 * share * self._length)))
-        self.numerals = packing.round_up(limit, 4) if few_shapes else max(4, -(-limit // 4) * 4)
+        self.numerals = _make_room(limit, few_shapes)
         self._host_features, self._features, self._source_features = host_features, None, None
         memory = data.get("memory", MEMORY)
         if host_features is not None:
             self._features = feature_table(encoded.columns, host_features, memory)
         if encoded.source is not None:
-            most = int(encoded.source.numbers.max(initial=1))
-            self.source_numerals = packing.round_up(most, 4) if few_shapes else max(4, -(-most // 4) * 4)
+            self.source_numerals = _make_room(int(encoded.source.numbers.max(initial=1)), few_shapes)
             if host_features is not None:
                 self._source_features = feature_table(
                     encoded.source.columns, host_features, data.get("memory", MEMORY)
@@ -314,6 +313,11 @@ def _choose_buckets(encoded: Encoded, data: Any) -> tuple[np.ndarray, dict[int, 
 def _round_shape(shape: Sequence[int], data: Any) -> tuple[int, ...]:
     longest = (int(data.length), source_length(data))
     return tuple(min(packing.round_up(size, 8), most) for size, most in zip(shape, longest, strict=False))
+
+
+def _make_room(numbers: int, few_shapes: bool) -> int:
+    """The numerals of a batch whose rows have at most so many."""
+    return packing.round_up(numbers, 4) if few_shapes else max(4, -(-numbers // 4) * 4)
 
 
 def _find_slices(config: Any) -> tuple[Sequence[int], int]:
