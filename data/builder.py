@@ -50,6 +50,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
       FIELDS: name → str or int (stored as int64). Every record has a string `id`.
       OPTIONS: name → default. An option called `path` stands for the files under it: its part of the
         configuration's name changes when a file's name, size or modification time changes.
+      PATHS: the options that name files or folders.
       KEYS: name → fields. A report counts the different values of these fields and their overlap between splits, if
         the options keep the fields.
       TOTALS: fields of which a report gives the sum.
@@ -60,6 +61,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     VERSION = tfds.core.Version("1.0.0")
     FIELDS: ClassVar[dict[str, type]]
     OPTIONS: ClassVar[dict[str, Any]]
+    PATHS: ClassVar[tuple[str, ...]] = ("path",)
     KEYS: ClassVar[dict[str, tuple[str, ...]]] = {}
     TOTALS: ClassVar[tuple[str, ...]] = ()
     UNNAMED: ClassVar[dict[str, Any]] = {}

@@ -8,7 +8,7 @@
 - **held**: a comparison whose interval lies on the claimed side of 0; a figure that the mean reaches; for an `exact`
   count, equality.
 - **did not hold**: the interval lies on the other side of 0.
-- **too small to tell**: everything else; also with fewer than two seeds, with rows that have not all had the same
+- **too small to tell**: everything else; also with fewer than two seeds, with two rows that have not had the same
   trials (`trials.py`), and with rows that are not above the `floor` that needs no model.
 - **cannot be tested here**: `untestable` gives the reason. This alone is typed in.
 """
@@ -91,8 +91,10 @@ def judge(claim: Mapping[str, Any], folder: pathlib.Path) -> Verdict:
     if "floor" in claim and not any(is_above(f, sign, claim["floor"]) for f in figures):
         verdict, reason = TOO_SMALL, f"no row is better than {claim['floor_of']}, {claim['floor']:g}"
     counts = trials.select(content.get("trials", {}), figure.task)
-    if reference is not None and not trials.is_fair(counts):
-        verdict, reason = TOO_SMALL, f"no fair comparison: {trials.describe(counts)}"
+    if reference is not None and counts:
+        names = claim.get("labels", [claim["row"], claim["than"]])
+        if not trials.is_fair({name: counts[name] for name in names}):
+            verdict, reason = TOO_SMALL, f"no fair comparison: {trials.describe(counts)}"
     ours = " against ".join(format_spread(f.spread, digits) for f in figures)
     if interval:
         low, high = sorted(sign * bound for bound in interval)

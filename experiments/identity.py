@@ -23,7 +23,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numjax.build import build, locate_module
@@ -64,11 +64,10 @@ def list_settings(config: Any, start: Settings | None = None) -> dict[str, Any]:
     dataset_options = {name: value for name, value in task.dataset.items() if name != "name"}
     source_files = builder.files(builder.complete_options(dataset_options))
     settings["data.version"] = str(builder.VERSION)
-    settings["data.files"] = digest_files(source_files) if source_files else ""
-    read = {place for file in source_files for place in (file.resolve(), *file.resolve().parents)}
+    folders = {name: str(dataset_options[name]) for name in builder.PATHS if dataset_options.get(name)}
+    settings["data.files"] = digest_sources(source_files, folders) if source_files else ""
     for path, value in settings.items():
-        is_text = path.startswith("task.") and path != "task.name" and isinstance(value, str) and value
-        if is_text and pathlib.Path(value).resolve() in read:
+        if path.removeprefix("task.") in folders:
             settings[path] = FILES  # `data.files` has the content
         elif path == "init_from" and start:
             settings[path] = FILES
@@ -167,11 +166,34 @@ def digest_folder(path: str) -> str:
     return digest_files([root]) if root.is_file() else f"missing:{path}"
 
 
+def digest_sources(files: Sequence[pathlib.Path], folders: Mapping[str, str]) -> str:
+    """The digest of a dataset's files. If several options name folders, wherever these lie, a file is named by its
+    option and its place in that folder.
+
+    Args:
+      folders: option → the folder or file that it names.
+    """
+    if len(folders) < 2:
+        return digest_files(files)
+    roots = {name: pathlib.Path(folder).expanduser().resolve() for name, folder in folders.items()}
+    names = {}
+    for file in (file.resolve() for file in files):
+        holders = ((name, root) for name, root in roots.items() if root in (file, *file.parents))
+        option, root = next(holders, ("", file))  # a link leads out of its folder
+        names[f"{option}/{file.relative_to(root) if root != file else file.name}"] = file
+    return _digest_named(names)
+
+
 def digest_files(paths: Iterable[pathlib.Path]) -> str:
     """Sixteen hexadecimal digits of the contents of files and of their names below the folder that holds them all."""
-    files = sorted({path.resolve() for path in paths})
+    files = {path.resolve() for path in paths}
     base = pathlib.Path(os.path.commonpath([file.parent for file in files])) if files else pathlib.Path()
-    parts = [(str(file.relative_to(base)), _digest_file(file, file.stat().st_mtime_ns)) for file in files]
+    return _digest_named({str(file.relative_to(base)): file for file in files})
+
+
+def _digest_named(files: Mapping[str, pathlib.Path]) -> str:
+    items = sorted(files.items(), key=lambda item: pathlib.PurePath(item[0]))
+    parts = [(name, _digest_file(file, file.stat().st_mtime_ns)) for name, file in items]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

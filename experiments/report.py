@@ -111,14 +111,10 @@ def describe_trials(content: Mapping[str, Any]) -> str:
     counts_by_task = {task: trials.select(content.get("trials", {}), task) for task in tasks}
     parts = []
     for counts in {json.dumps(counts): counts for counts in counts_by_task.values()}.values():
-        text = trials.describe(counts)
         names = [task for task, task_counts in counts_by_task.items() if task_counts == counts]
         where = f" on {', '.join(names)}" * (len(names) < len(tasks))
-        if text and trials.is_fair(counts):
-            parts.append(f"Settings{where}: {text}.")
-        elif text:
-            parts.append(f"**These rows cannot be ranked{where}**: {text}.")
-    return " ".join(parts)
+        parts.append(trials.describe_ranking(counts, where))
+    return " ".join(filter(None, parts))
 
 
 def describe_commits(entries: Sequence[Mapping[str, Any]]) -> str:

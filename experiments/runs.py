@@ -127,10 +127,10 @@ def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path)
     unfinished_cells = [cell for cell in cells if any(load_result(cell, seed, folder) is None for seed in seeds)]
     needed_keys = {make_key(cell.start) for cell in unfinished_cells if cell.start is not None}
     jobs: list[tuple[RunCell, Sequence[int]]] = []
-    start_keys: set[str] = set()
+    start_names: dict[str, tuple[str, str]] = {}
     for cell in cells:
-        if cell.start is not None and (name := make_key(cell.start)) not in start_keys:
-            start_keys.add(name)
+        if cell.start is not None and (name := make_key(cell.start)) not in start_names:
+            start_names[name] = cell.start.task, cell.start.system
             # A pre-training that no unfinished cell needs is not trained: it gets no seeds, so none is missing.
             is_known = name in needed_keys or load_result(cell.start, 0, folder) is not None
             jobs.append((cell.start, (0,) if is_known else ()))
@@ -156,10 +156,11 @@ def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path)
             )
     log.say(f"{schedule.n_runs} run{'s' * (schedule.n_runs != 1)}, {schedule.n_done} done before; in {folder}")
     for cell, cell_seeds, needs_parameters in unfinished_jobs:
+        start = results[start_names[make_key(cell.start)]].get(0) if cell.start is not None else None
+        if start is not None and start.diverged:
+            raise Diverged(f"pre-training {start.system} diverged: {start.diverged}")
         for result in _train(cell, cell_seeds, folder, schedule, needs_parameters):
             results[cell.task, cell.system][result.seed] = result
-            if result.diverged and any(job_cell.start is not None and job_cell.start is cell for job_cell, _ in jobs):
-                raise Diverged(f"pre-training {cell.system} diverged: {result.diverged}")
     return {name: dict(sorted(by_seed.items())) for name, by_seed in results.items()}
 
 

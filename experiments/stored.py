@@ -120,7 +120,7 @@ def adopt(tables: Iterable[str], out: pathlib.Path, same_code: bool = False) -> 
 
     Args:
       tables: paths of NAME.json files.
-      same_code: leave out results of other code than the present one.
+      same_code: leave out results of other code than the present one, also those that an earlier call copied.
 
     Raises:
       UsageError: a file is missing or is not a table's.
@@ -140,6 +140,10 @@ def adopt(tables: Iterable[str], out: pathlib.Path, same_code: bool = False) -> 
                 folder = out / "known" / result.key
                 write_json(folder / SETTINGS, result.settings)
                 write_json(folder / f"seed_{result.seed}.json", result._asdict())
+    if same_code:
+        for path in (out / "known").glob("*/seed_*.json"):
+            if (copy := _load(path)) is not None and sources.describe_changed(copy.code):
+                path.unlink()
 
 
 def pack(results: Iterable[RunResult]) -> dict[str, Any]:

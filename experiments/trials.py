@@ -151,6 +151,17 @@ def describe(counts: Mapping[str, int]) -> str:
     return f"settings were chosen for {', '.join(parts)}, and for no other row"
 
 
+def describe_ranking(counts: Mapping[str, int], where: str = "") -> str:
+    """A sentence on the trials of rows and whether these rank them; empty if none had any.
+
+    Args:
+      where: what the rows are of, such as " on mme".
+    """
+    text = describe(counts)
+    heading = f"Settings{where}" if is_fair(counts) else f"**These rows cannot be ranked{where}**"
+    return f"{heading}: {text}." * bool(text)
+
+
 def change_config(config: Any, changes: Mapping[str, Any]) -> ConfigDict:
     """A copy of a config with other values, by path."""
     changed = ConfigDict(config.to_dict())

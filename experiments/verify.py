@@ -108,12 +108,16 @@ def check_entry(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], 
         return ""
     columns = [c for cs in content["columns"].values() for c in cs if c["title"] == entry["column"]]
     scale = columns[0]["scale"]
+    found_seeds = set()
     for run in content["runs"]:
-        task = run["task"] if run["task"] == entry["task"] else run["task"].rpartition("-")[0]
-        if (task, run["system"]) == (entry["task"], entry["system"]) and run["seed"] in seeds:
+        is_of_row = run["system"] == entry["system"] and entry["task"] in list_tasks(run["task"])
+        if is_of_row and run["seed"] in seeds:
+            found_seeds.add(run["seed"])
             value = run["metrics"].get("test", {}).get(entry["metric"])
             if value is None or not math.isclose(seeds[run["seed"]], scale * value, rel_tol=1e-9, abs_tol=1e-12):
                 return f"seed {run['seed']} is {seeds[run['seed']]}, and its run has {value} times {scale:g}"
+    if missing_seeds := sorted(seeds.keys() - found_seeds):
+        return f"no run of seed {', '.join(map(str, missing_seeds))}"
     mean, std = tables.mean_and_std(list(seeds.values())) or (math.nan, None)
     if not _is_close(here["mean"], mean) or not _is_close(here["std"], std):
         return f"is {here['mean']} ± {here['std']}, and its seeds give {mean} ± {std}"
@@ -123,6 +127,14 @@ def check_entry(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], 
         if test is None or not _is_close(entry["t_test"]["p"], test.p):
             return f"p is {entry['t_test']['p']}, and the seeds give {test and test.p}"
     return ""
+
+
+def list_tasks(name: str) -> set[str]:
+    """The tasks of a table that a run of this name can be of: runs name their fold (math23k-0), or their dataset
+    (ofeq-headline)."""
+    first, _, rest = name.partition("-")
+    task, _, fold = name.rpartition("-")
+    return {name, rest} | ({task} if fold.isdigit() else set()) if first and rest else {name}
 
 
 def list_notes(root: pathlib.Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from numjax.bundled.configs.digits import get_config as get_digits
 from numjax.bundled.experiments import command, identity, report, runs, sources, stored
 from numjax.bundled.experiments.numgpt import fig3, settings, table1
 from numjax.bundled.experiments.problems import ablation
@@ -127,6 +128,40 @@ def test_a_folder_with_the_name_of_an_option_is_no_data(tmp_path, monkeypatch):
     assert {"mme", "gnc"} <= named and [runs.list_settings(cell) for cell in cells] == recorded
 
 
+def test_an_option_with_the_name_of_the_data_folder_is_no_data(tmp_path, monkeypatch):
+    """Otherwise a key would depend on the folder in which the command is called."""
+    path = tmp_path / "data" / "mawps"
+    path.mkdir(parents=True)
+    (path / "train.json").write_text('[{"original_text": "1 and 1 ?", "equation": "x=1+1", "ans": 2}]')
+    config = get_digits("smoke,task=mawps")
+    config.task.path = str(path)
+    recorded = identity.list_settings(config)
+    monkeypatch.chdir(path.parent)
+    assert recorded == identity.list_settings(config)
+    assert (recorded["task.path"], recorded["task.form"]) == (identity.FILES, "mawps")
+
+
+def test_folders_of_one_dataset_may_lie_apart(tmp_path):
+    files = {"tatqa": "one.json", "tabfact": "deep/two.json"}
+    digests = []
+    for places in (("a/tatqa", "a/tabfact"), ("b/c/d", "e"), ("f", "g/f")):
+        folders = {name: str(tmp_path / place) for name, place in zip(files, places, strict=True)}
+        paths = [pathlib.Path(folders[name]) / file for name, file in files.items()]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(path.name)
+        digests.append(identity.digest_sources(paths, folders))
+        if len(digests) == 1:
+            assert digests[0] == identity.digest_files(paths), "results from before stay known"
+    assert len(set(digests)) == 1
+    paths[0].write_text("other")
+    assert identity.digest_sources(paths, folders) != digests[0]
+    paths[0].unlink()
+    (tmp_path / "elsewhere.json").write_text("linked")
+    paths[0].symlink_to(tmp_path / "elsewhere.json")
+    assert identity.digest_sources(paths, folders) != digests[0]
+
+
 def test_weights_and_vocabularies_count_by_content(tmp_path):
     keys = []
     for name, content in (("a", "x"), ("b", "x"), ("c", "y")):
@@ -187,6 +222,10 @@ def test_results_of_other_code_are_taken_and_shown_and_same_code_leaves_them_out
     stored.adopt([str(tmp_path / "edited.json")], tmp_path / "third", same_code=True)
     publish(tmp_path / "third", cell)
     assert len(training) == 2 and any("is not taken: other code: nn.norm" in text for text in messages)
+    shutil.rmtree(tmp_path / "second/runs", ignore_errors=True)
+    stored.adopt([str(tmp_path / "edited.json")], tmp_path / "second", same_code=True)
+    publish(tmp_path / "second", cell)
+    assert len(training) == 3, "what an earlier call copied is not taken either"
 
 
 def test_what_known_does_not_take_is_named_with_its_reason(tmp_path, training, messages):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from numjax.bundled import data
-from numjax.bundled.experiments import runs, texts
-from numjax.bundled.experiments.mathgpt import headlines, pretraining, settings, table3
+from numjax.bundled.experiments import command, report, runs, texts
+from numjax.bundled.experiments.mathgpt import errors, figures, headlines, pretraining, settings, table3
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import UsageError
 
 GSM8K = [
@@ -148,3 +150,39 @@ def test_texts_are_cut_at_sentences_and_never_in_a_formula():
         assert all(len(a) + len(b) > pretraining.LONGEST - 100 for a, b in itertools.pairwise(pieces))
     long = "word " * 200
     assert list(pretraining.cut(long)) == [long.strip()] and list(pretraining.cut(" \n ")) == []
+
+
+def test_figures_and_errors_are_of_the_tables_folds_and_not_of_their_pretraining(tmp_path, monkeypatch):
+    """A pre-training has the system's name too, and seed 0 alone."""
+    machine = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
+    result = RunResult("", "", 0, "key", {"validation": {"loss": 1.0}}, None, 1.0, machine, "")
+    results = {
+        (task, name): {seed: result._replace(task=task, system=name, seed=seed) for seed in seeds}
+        for task, seeds in (("pretraining", (0,)), ("math23k", range(3)))
+        for name in ("mathgpt", "gpt")
+    }
+    monkeypatch.setattr(settings, "run", lambda *args: results)
+    monkeypatch.setattr(runs, "workdir", lambda cell, fold, out: tmp_path / f"fold{fold}")
+    options = SimpleNamespace(
+        scale="overnight", as_published=False, out=tmp_path, mathgpt="", gpt="", path="", texts=""
+    )
+    options.seeds = [0, 1, 2]
+    workdirs, facts = figures.find_workdirs(options)
+    assert [folder.rpartition("/")[2] for folder in workdirs["mathgpt"]] == ["fold0", "fold1", "fold2"]
+    assert "folds 0, 1, 2" in facts
+    monkeypatch.setattr(command, "parse_options", lambda *args: options)
+    monkeypatch.setattr(report, "print_report", lambda *args: None)
+    monkeypatch.setattr(report, "publish", lambda *args, **kwargs: published.append(args))
+    published = []
+    errors.main([])
+    assert {task for task, _ in published[0][4]} == {"math23k"}
+    assert results["pretraining", "gpt"][0].metrics == {"validation": {"loss": 1.0}}
+
+
+@pytest.mark.parametrize(("scale", "counts"), [("laptop", {"GPT": 0, "MathGPT": 1}), ("smoke", None)])
+def test_what_was_tried_on_one_task_counts_for_all_tables(scale, counts):
+    options = SimpleNamespace(scale=scale)
+    assert settings.make_trials(["GPT", "MathGPT"], options).get("trials") == counts
+    assert settings.make_trials(["MathGPT, numbers that point"], SimpleNamespace(scale="overnight")) == {
+        "trials": {"MathGPT, numbers that point": 1}
+    }

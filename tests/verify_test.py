@@ -6,6 +6,7 @@ import gzip
 import json
 import pathlib
 import shutil
+import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,8 @@ from numjax.errors import UsageError
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / "experiments/numgpt/results/laptop/table1.json"
 FAIR = {"GPT": 0, "NumGPT": 0}
+# Results that record no trials: nothing was tried in them, or the number of epochs of all rows once (LUNA README).
+UNTUNED = {"digits/results/laptop/figures.json", "luna/results/laptop/table4.json"}
 
 
 def test_nothing_that_is_committed_disagrees_with_its_source():
@@ -69,6 +72,19 @@ def test_a_json_that_does_not_follow_from_its_runs_is_named(copy, edit, message)
     edit_json(copy, edit)
     problems = list(verify.check_table(copy))
     assert problems and message in problems[0].message
+
+
+def test_runs_that_name_their_fold_or_dataset_are_compared_too(copy):
+    for name in ("mathgpt/results/laptop/table3", "mathgpt/results/laptop/table6"):
+        path = copy.with_name("other.json")
+        shutil.copy(ROOT / f"experiments/{name}.json", path)
+        edit_json(path, lambda c: None)
+        assert not list(verify.check_table(path))
+        edit_json(path, lambda c: c["runs"][0]["metrics"]["test"].clear())
+        assert "and its run has None" in next(iter(verify.check_table(path))).message
+        edit_json(path, lambda c: c["runs"].pop(0))
+        assert "no run of seed 0" in next(iter(verify.check_table(path))).message
+    assert verify.list_tasks("ofeq-headline") == {"ofeq-headline", "headline"} and verify.list_tasks("mme") == {"mme"}
 
 
 README = """# Title
@@ -183,9 +199,24 @@ def test_no_ranking_stands_with_unequal_trials_or_below_the_floor(tmp_path):
     assert judge(tmp_path, high, low, {"GPT": 9, "NumGPT": 9}).verdict == claims.HELD
     assert judge(tmp_path, high, low, {"gnc": {"GPT": 0, "NumGPT": 9}}).verdict == claims.HELD
     assert judge(tmp_path, high, low, {"mme": {"GPT": 0, "NumGPT": 9}}).verdict == claims.TOO_SMALL
+    counts = {"GPT": 0, "NumGPT": 0, "NumGPT, pre-trained": 3}
+    assert judge(tmp_path, high, low, counts).verdict == claims.HELD, "the two rows had the same trials"
+    with pytest.raises(KeyError):
+        judge(tmp_path, high, low, {"GPT": 0, "NumGPT": 0}, labels=["NumGPT", "GPT, digits"])
     verdict = judge(tmp_path, high, low, floor=62.0, floor_of="a constant")
     assert verdict.verdict == claims.TOO_SMALL and "a constant, 62" in verdict.reason
     assert judge(tmp_path, high, low, floor=55.0, floor_of="a constant").verdict == claims.HELD
+
+
+def test_every_comparison_of_the_front_table_knows_the_trials_of_its_rows():
+    papers = tomllib.loads((ROOT / "experiments" / claims.FILE).read_text())["paper"]
+    silent = {
+        claim["file"]
+        for paper in papers
+        for claim in paper["claim"]
+        if "than" in claim and not json.loads((ROOT / "experiments" / claim["file"]).read_text()).get("trials")
+    }
+    assert silent == UNTUNED
 
 
 def test_a_figure_of_the_paper_holds_where_the_mean_reaches_it(tmp_path):

@@ -290,6 +290,13 @@ def test_files_name_their_splits_and_bad_problems_are_left_out(tmp_path):
     assert "entities" in skipped[0]["reason"]
 
 
+def test_an_answer_is_one_number():
+    assert parse_number("9 (apples)") == "9" and parse_number("1,200.50 (dollars)") == "1200.5"
+    for answer in ("5 (red); 15 (blue)", "6 (inches), 12 (inches)", "5 (red) and 15 (blue)", "5; 15"):
+        with pytest.raises(ValueError, match="is not one number"):
+            parse_number(answer)
+
+
 def test_a_repeated_question_is_in_one_split(tmp_path):
     problems = [
         {"original_text": f"{i % 40} and 1 ?", "equation": "x=1+1", "ans": i % 40 + i // 40} for i in range(100)

@@ -28,7 +28,7 @@ class Mawps(ArrayRecordBuilder):
     name and of the stand-in. Records of several forms have a field `view`, their form; they are divided as one set,
     and of the splits that files name only test counts."""
 
-    VERSION = tfds.core.Version("1.1.0")
+    VERSION = tfds.core.Version("1.2.0")  # 1.2: an answer of several numbers is not read as its first
     FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}
     OPTIONS = {"form": "mawps", "path": "", "size": 0, "seed": 42}
     KEYS = {"question": ("question",), "operation": ("operation",)}

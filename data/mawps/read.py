@@ -20,7 +20,7 @@ from ..pieces import Piece, list_files, parse_objects, read_file
 KINDS = (".json", ".jsonl", ".xml")
 _SPLITS = re.compile(r"(?:^|[/_.-])(train|valid|val|dev|test)(?:set)?(?=[/_.-]|$)")
 _NAMES = {"train": "train", "test": "test", "valid": "validation", "val": "validation", "dev": "validation"}
-_ANSWER = re.compile(r"\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\(.*\))?\s*", re.DOTALL)
+_ANSWER = re.compile(r"\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\([^()]*\))?\s*")
 
 
 def find_files(path: str) -> list[pathlib.Path]:

@@ -35,6 +35,7 @@ class TableText(ArrayRecordBuilder):
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     OPTIONS |= {"fold": 0, "folds": 0}
+    PATHS = tuple(SOURCES)
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
 
     @classmethod

@@ -21,7 +21,7 @@ import numpy as np
 import numjax
 from numjax import inspect
 from numjax.api import Loaded
-from numjax.bundled.experiments import command, plots, report, runs, stored, tables
+from numjax.bundled.experiments import command, plots, report, runs, stored, tables, trials
 from numjax.bundled.experiments.mathgpt import settings, table3
 from numjax.errors import UsageError
 from numjax.expr.printer import signs
@@ -434,6 +434,7 @@ def write(
         "seeds": {"fig2 fig3 fig4 fig7": SEED, "fig5 fig6": OTHER_SEEDS},
         "measures": measures,
         "left_out": left_out,
+        **settings.make_trials([table3.LABELS[name] for name in workdirs], options),
         "drawn_by": "mathgpt.figures",
     }
     text = report.write("figures", options.out, "mathgpt.figures", content)
@@ -463,7 +464,8 @@ def render(content: Mapping[str, Any]) -> str:
     text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
     if "panels" not in content:
         text += "\nThe panels are not shown: this result was written before their points were kept.\n"
-    text += "".join(f"\n{remark}\n" for remark in content["left_out"])
+    remarks = [*content["left_out"], *filter(None, [trials.describe_ranking(content.get("trials", {}))])]
+    text += "".join(f"\n{remark}\n" for remark in remarks)
     return text + "".join(f"\n![{name}]({name})\n" for name in list_pictures(content))
 
 
@@ -487,7 +489,8 @@ def find_workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], st
     results = settings.run(options, table3.SYSTEMS)
     folds_by_system = {
         name: {fold for fold, result in by_fold.items() if not result.diverged}
-        for (_, name), by_fold in results.items()
+        for (task, name), by_fold in results.items()
+        if task == settings.EQUATION.task  # the others are pre-trainings
     }
     if not folds_by_system.get("mathgpt"):
         raise UsageError("there is no run of MathGPT to look at: leave --only out, or give --mathgpt=WORKDIR")

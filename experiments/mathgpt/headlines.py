@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, report, runs, tables, texts
-from numjax.bundled.experiments.mathgpt import pretraining
+from numjax.bundled.experiments.mathgpt import pretraining, settings
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
@@ -133,4 +133,5 @@ def write_table(
         ]
         parts[heading] = tables.compare(results, rows, make_columns(task), REFERENCE), make_columns(task)
     remarks = [*make_remarks(options, list(tasks)), pretraining.describe(counts)]
-    return report.publish(name, title, remarks, parts, results, options, LABELS[REFERENCE])
+    extra = settings.make_trials([LABELS[system] for system in SYSTEMS], options)
+    return report.publish(name, title, remarks, parts, results, options, LABELS[REFERENCE], extra)

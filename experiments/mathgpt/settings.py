@@ -14,8 +14,6 @@ from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 OUT = "runs/mathgpt-{scale}"
 REFERENCE = "mathgpt"
 FOLDS = {"smoke": 2, "laptop": 5, "overnight": 5, "paper": 5}
-# Settings that were tried by hand at laptop, label → number: how MathGPT's tree positions start (README).
-TRIALS = {"MathGPT": 1}
 # Enough for statistics, few enough for seconds.
 SMOKE_SIZE = 200
 
@@ -116,8 +114,9 @@ def make_config(options: argparse.Namespace, words: str, fold: int, folded_task:
 
 
 def make_trials(labels: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    """The JSON's entry on trials of a table of equations."""
-    return {"trials": dict.fromkeys(labels, 0) | TRIALS} if options.scale == "laptop" else {}
+    """The JSON's entry on trials of a table, whatever its task: what was tried on Math23K holds for all."""
+    is_tried = options.scale in ("laptop", overnight.NAME)
+    return {"trials": {label: TRIALS.get(label, 0) for label in labels}} if is_tried else {}
 
 
 def make_remarks(
@@ -137,6 +136,8 @@ COPYING = (
     {"linked": "numbers=linked", "pointed": "numbers=pointed"},
     {"linked": "MathGPT, digits linked at the output", "pointed": "MathGPT, numbers that point"},
 )
+# Settings that were tried by hand at laptop, label → number: how MathGPT's tree positions start (README).
+TRIALS = dict.fromkeys(("MathGPT", *COPYING[1].values()), 1)
 # Table → the module that draws its picture.
 DRAWN_BY = {"table3": "mathgpt.table3"}
 
@@ -177,7 +178,7 @@ def write_table(
     ]
     entries = tables.compare(results, rows, folded_task.columns, REFERENCE)
     parts = {"": (entries, folded_task.columns)}
-    extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else {}
+    extra = make_trials([labels[system] for system in systems], options)
     extra |= {"drawn_by": DRAWN_BY[name]} if name in DRAWN_BY else {}
     remarks = make_remarks(options, folded_task, counts)
     text = report.publish(name, title, remarks, parts, results, options, labels[REFERENCE], extra, per="fold")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numjax
-from numjax.bundled.experiments import command, plots, report, runs, stored, tables
+from numjax.bundled.experiments import command, plots, report, runs, stored, tables, trials
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import Results, RunCell
 
@@ -143,6 +143,8 @@ def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[
     content: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
     content |= {"seeds": options.seeds, "drawn_by": "numgpt.fig1"}
     content["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in curves.items()}
+    if options.scale in settings.TUNED:
+        content["trials"] = {settings.SYSTEMS[s]: settings.PILOT.get(settings.SYSTEMS[s], 0) for s in curves}
     run_results = [result for by_seed in results.values() for result in by_seed.values()]
     return report.write("fig1", options.out, "numgpt.fig1", content | stored.pack(run_results))
 
@@ -160,6 +162,7 @@ def render(content: Mapping[str, Any]) -> str:
             f"{report.describe_commits(content['runs'])}\n\n"
             "![confidence against the answer, NumGPT and GPT](fig1.png)\n\n"
         )
+        + f"{trials.describe_ranking(content.get('trials', {}))}\n\n" * ("trials" in content)
         + format_table(_read_curves(content))
         + "\n![all systems](fig1_all.png)\n" * (len(content["curves"]) > 2)
     )

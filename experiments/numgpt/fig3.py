@@ -51,7 +51,10 @@ def main(words: Sequence[str] | None = None) -> None:
         "Accuracy in percent of NumGPT on MME test; mean ± standard deviation; p against σ = 0.5, the default.",
         "The paper prints no numbers: flat, rising until about σ = 10, then falling; 0.1 and 100 clearly worse.",
     ]
-    extra = {"sigmas": sigmas, "drawn_by": "numgpt.fig3"}
+    extra: dict[str, Any] = {"sigmas": sigmas, "drawn_by": "numgpt.fig3"}
+    if options.scale in settings.TUNED:
+        counts = {row.label: settings.PILOT[settings.LABEL] * (row.system == settings.REFERENCE) for row in rows}
+        extra["trials"] = counts
     parts = {"": (entries, [COLUMN])}
     title = "Fig. 3: the width of a prototype"
     text = report.publish("fig3", title, remarks, parts, results, options, settings.LABEL, extra)

@@ -25,6 +25,7 @@ DATA_SEED = 1
 OVERNIGHT_DATA_SEED = 2
 # What was tried by hand, on NumGPT alone, to set the scale `laptop`: label → number of trials (README, "Pilot").
 PILOT = {LABEL: 9}
+TUNED = ("laptop", "overnight")  # the scales that have the pilot's settings
 # Settings that all systems share, for --trials: the pilot's. The last one varies first.
 GRID = {
     "backbone.dropout": (0.0, 0.1),
@@ -65,7 +66,7 @@ def make_config(
 def prepare(cells: Sequence[RunCell], options: argparse.Namespace) -> tuple[list[RunCell], dict[str, Any]]:
     """The cells with the settings of their trials, and the JSON's entries on trials (`trials.prepare`)."""
     labels = SYSTEMS | {f"{system}-pretrained": f"{label}, pre-trained" for system, label in SYSTEMS.items()}
-    manual_trials = PILOT if options.scale in ("laptop", "overnight") else {}
+    manual_trials = PILOT if options.scale in TUNED else {}
 
     def find_tried(cell: RunCell) -> RunCell:
         if options.scale != "overnight" or cell.start is not None:
