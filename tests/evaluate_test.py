@@ -6,13 +6,17 @@ import gzip
 import json
 import math
 import random
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
 from numjax.errors import DataError
+from numjax.evals.numbers import value_of
+from numjax.expr import evaluate as evaluation
 from numjax.expr.evaluate import Unevaluable, evaluate, solve
 from numjax.expr.tree import Tree, from_json
+from numjax.metrics import formulas
 
 
 def n(number) -> Tree:
@@ -241,6 +245,47 @@ def test_nested_sums_share_one_budget():
         inner = Tree("+", "O!SUB", [head, inner])
     with pytest.raises(Unevaluable, match="terms"):
         evaluate(inner, {"j": 1})
+
+
+def test_sums_are_checked_at_each_step_and_all_work_is_bounded(monkeypatch):
+    powers = [op("divide", 1, op("SUP", n(prime), 8000)) for prime in (3, 5, 7, 11)]
+    with pytest.raises(Unevaluable, match="a sum has too many digits"):
+        evaluate(plus(*powers))
+    head = op("SUP", op("SUB", Tree("O", "sum"), op("eq", v("i"), 1, type="U")), 1900)
+    wide = Tree("+", "O!sum", [head, plus(*[v("i")] * 1000)])
+    with pytest.raises(Unevaluable, match="takes too long"):
+        evaluate(wide)
+    assert evaluate(Tree("+", "O!sum", [head, plus(*[v("i")] * 50)])) == 50 * 1900 * 1901 // 2
+    monkeypatch.setattr(evaluation, "MOST_WORK", 100)
+    with pytest.raises(Unevaluable, match="takes too long"):
+        evaluate(plus(op("SUP", 2, 6400), 1))  # one long value counts as a hundred nodes
+    assert evaluate(plus(*range(60))) == sum(range(60))
+
+
+def test_nesting_below_the_bound_on_levels_is_refused_and_no_traceback():
+    deep = n(1)
+    for _ in range(490):
+        deep = Tree("+", "O!sum", [op("SUP", op("SUB", Tree("O", "sum"), op("eq", v("i"), 1, type="U")), 1), deep])
+    with pytest.raises(Unevaluable, match="nested too deep"):
+        evaluate(deep)
+    assert formulas.parse_tree(_nest_json(50_000)) is None
+
+
+def _nest_json(levels: int):
+    out = ["V", "x", None]
+    for _ in range(levels):
+        out = ["O", "minus", [out]]
+    return out
+
+
+def test_values_of_any_length_are_written():
+    assert value_of(op("SUP", 2, 20_000)) == str(Decimal(2**20_000))
+    assert value_of(op("divide", op("SUP", 2, 20_000), 3)) == f"{Decimal(2**20_000)}/3"
+    assert value_of(op("divide", 1, 3)) == "1/3" and value_of(op("SUP", 3, 200)) == str(3**200)
+
+
+def test_brackets_of_published_trees_are_read():
+    assert evaluate(Tree("M", "matrix-D", [plus(1, 2)])) == 3 == evaluate(Tree("M", "D-lsqb;&rsqb;", [plus(1, 2)]))
 
 
 def test_depth_is_bounded():

@@ -250,6 +250,17 @@ def test_an_unreadable_formula_has_a_column(formula, column):
     assert error.at == column
 
 
+def test_a_sign_of_two_operands_has_something_missing_before_it():
+    tree = parse(r"\setminus x")
+    assert tree == Tree("O", "setdiff", [Tree("W", ""), Tree("V", "x")]) and find_problem(tree) is None
+    assert parse(latex(tree)) == tree
+
+
+def test_a_comment_ends_with_its_line_and_a_percent_sign_alone_is_one():
+    assert parse("a % b\n + c") == parse("a + c")
+    assert parse("5% + 3% + b") == parse(r"5\% + 3\% + b")
+
+
 @pytest.mark.parametrize(
     "formula",
     [

@@ -10,7 +10,7 @@ from numjax.expr.canonical import DEEPEST, NUMBER, find_problem
 from numjax.expr.latex.parser import parse
 from numjax.expr.latex.state import hint
 from numjax.expr.operators import SIGN
-from numjax.expr.printer import published
+from numjax.expr.printer import notation, published
 from numjax.expr.printer.printer import latex
 from numjax.expr.rules import Rules
 from numjax.expr.symbols import WIDEST, arity
@@ -175,6 +175,31 @@ def test_parentheses_are_where_precedence_needs_them(formula, printed):
     tree = parse(formula)
     assert isinstance(tree, Tree)
     assert latex(tree) == printed
+
+
+def nest(pattern: str, levels: int, start: str) -> str:
+    for level in range(levels):
+        start = pattern.replace("@", start).replace("#", r"\lor" if level % 2 else r"\land")
+    return start
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start"),
+    [
+        ("(x = 1 # @)", "p = 1"),  # statements
+        (r"(y = 1 \land y = (@))", "p = 1"),  # what begins as a chain of relations
+        (r"a \otimes_{@} b", "b"),
+        ("a =^{@} b", "b"),
+        ("f^{(@)}", "x"),
+    ],
+)
+def test_every_part_is_printed_once_at_any_depth(pattern, start):
+    tree = parse(nest(pattern, 21, start))
+    assert isinstance(tree, Tree)
+    notation.print_tree.cache_clear()
+    printed = latex(tree)
+    assert notation.print_tree.cache_info().misses <= tree.size
+    assert parse(printed) == tree
 
 
 def test_the_published_printer_has_no_parentheses():

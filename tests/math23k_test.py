@@ -25,6 +25,7 @@ from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree, from_json
 from numjax.tasks.equation_extraction import Task, parse_answer, to_latex
 from numjax.text import document as documents
+from numjax.text import trees_published, vocab
 from numjax.types import Formula, Mark, Text
 from tests import mathgpt
 
@@ -214,6 +215,19 @@ def test_a_document_as_published_has_its_layout():
     assert documents.surface(document[:-2]) == "Question: How far ?[SEP] Equation: "
     assert Mark("[SEP]") not in document and Mark("[CLS]") not in document
     assert "[" in document[-2].surface and document[-2].tree != latex.parse(to_latex(RECORD["equation"]))
+
+
+def test_the_right_formula_scores_as_published_through_its_tokens():
+    """Published tokens lose the kind of a bracket, so scores compare what is left of both trees."""
+    task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
+    example = task.example(RECORD, parse)
+    vocabulary = {"name": "sentencepiece", "size": 320}
+    marks = trees_published.Scheme.marks_of({}, [example.document[-2].tree])
+    scheme = trees_published.Scheme(vocab.build(vocabulary, ["Question: How far ?[SEP] Equation: 12"] * 20, marks))
+    written = scheme.decode(scheme.encode((example.document[-2],)).ids.tolist())
+    assert written[0].tree != example.document[-2].tree
+    scores = task.score([task.predicted(written)], [example.reference])
+    assert (scores["tree_match"], scores["TED"], scores["solve_rate"]) == (1, 0, 1)
 
 
 def test_published_trees_and_tokens_are_the_originals(real_data):

@@ -254,6 +254,15 @@ def test_deep_nesting_and_long_sources_are_refused():
     assert "characters" in parse_to_text(" " * (markup.LARGEST + 1))
 
 
+def test_bad_contents_are_refused_with_their_reason():
+    rule = "<set><bvar><ci>x</ci></bvar><condition></condition><ci>x</ci></set>"
+    assert parse_to_text(rule) == "at 28: <condition> is empty"
+    assert "levels deep" in parse_to_text("<semantics>" * 300 + X + "</semantics>" * 300)
+    row = "<matrixrow>{}</matrixrow>".format
+    square = f"<matrix>{row('<cn>1</cn>' * 500)}{row('<cn>1</cn>') * 500}</matrix>"
+    assert parse_to_text(square) == "at 0: a matrix of more than 200000 cells"
+
+
 def test_presentation_is_parsed_from_its_tex():
     annotation = '<annotation encoding="application/x-tex">{}</annotation>'
     tex = f'<math alttext="y"><semantics><mi>x</mi>{annotation.format("x&lt;1")}</semantics></math>'

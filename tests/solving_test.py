@@ -17,9 +17,9 @@ from numjax.bundled import data
 from numjax.bundled.data import build as command
 from numjax.bundled.data.sampling import divide_records
 from numjax.bundled.data.solving import generate, word_problems
-from numjax.bundled.data.solving.read import FORMS, find_boxes, parse_gsm8k, parse_math
+from numjax.bundled.data.solving.read import FORMS, find_boxes, parse_gsm8k, parse_math, read_problems
 from numjax.errors import DataError, UsageError
-from numjax.expr import latex
+from numjax.expr import latex, printer
 from numjax.expr.evaluate import evaluate
 from numjax.expr.prose.dollars import mark_formulas
 from numjax.expr.tree import Tree
@@ -381,6 +381,13 @@ def test_predictions_are_final_answers():
         (r"\left(\frac12,3\right)", r"(\frac{1}{2}, 3)", True),
         (r"15\sqrt{21}", r"\sqrt{4725}", True),
         (r"\text{Evelyn}", r"\text{Evelyn}", True),
+        (r"10,\!080", "10080", True),
+        (r"\$ \times 40", r"\$40", True),  # as a tree prints it
+        (r"-\$ \times 40", "-40", True),
+        (r"575 \times \text{students}", r"575\text{ students}", True),
+        (r"5 \times 3", "15", True),
+        (r"\begin{pmatrix} -2 \\ 5 \end{pmatrix}", r"\begin{pmatrix}-2\\5\end{pmatrix}", True),
+        (r"\begin{pmatrix} 1 \\ 3 \end{pmatrix}", r"\begin{pmatrix} 3 \\ 1 \end{pmatrix}", False),
         ("(1, 2)", "(2, 1)", False),
         ("0.33", "1/3", False),
         ("100000", "100001", False),
@@ -394,6 +401,20 @@ def test_predictions_are_final_answers():
 )
 def test_equal_answers_agree(answer, expected, is_equal):
     assert answers_agree(answer, expected) is answers_agree(expected, answer) is is_equal
+
+
+def test_answers_of_math_agree_with_what_their_trees_print(real_data):
+    n_answers = 0
+    for _, _, raw in read_problems(str(real_data("math_hendrycks"))):
+        try:
+            answer = parse_math(raw)["answer"]
+        except ValueError:
+            continue
+        tree = latex.parse(answer)
+        if isinstance(tree, Tree):
+            n_answers += 1
+            assert answers_agree(printer.latex(tree), answer), answer
+    assert n_answers > 4000
 
 
 def test_answers_are_scored():

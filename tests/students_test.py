@@ -285,6 +285,11 @@ def test_articles_and_marked_text():
     assert marked.from_article(article) == "The sum  is <m> 5 </m>."
     article["formulas"]["1"] = {"opt": ["U", "eq", [["V", "x", None], ["N", "12", None]]], "tex": "\\nothing{"}
     assert marked.from_article(article) == "The sum  is <m> x = 12 </m>."
+    deep = ["V", "x", None]
+    for _ in range(400):
+        deep = ["O", "minus", [deep]]
+    with pytest.raises(ValueError, match="nested too deep"):
+        marked.from_article(article | {"formulas": {"0": {"opt": deep, "tex": ""}}})
     for bad in (3, {"formulas": {}}, {"text": "[_mathGPT_formula_]", "formulas": {"0": {"opt": 1}}}):
         with pytest.raises(ValueError):
             marked.from_article(bad)

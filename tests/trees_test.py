@@ -25,6 +25,7 @@ from numjax.text import trees, trees_published, vocab
 from numjax.text.grammar import automaton as grammars
 from numjax.text.trees import tokens
 from numjax.text.vocab import symbols as names
+from numjax.text.vocab.symbols import SPELL
 from numjax.types import Formula, Mark, Number, Text
 
 TEXTS = ["Question: 12 birds and 30 cats? [SEP] Equation: ", "the sum of alpha and beta"] * 20
@@ -37,10 +38,10 @@ SAMPLE = Tree(
         Tree("V", "x"),
         Tree("O", "SUP", [Tree("U", "plus", [Tree("V", "y"), Tree("N", "12.5")]), Tree("N", "2")]),
         Tree("+", "O!SUB", [Tree("O", "SUB", [Tree("O", "int"), Tree("C", "infinity")]), Tree("W", "")]),
-        Tree("M", "M-1x2", [Tree("M", "R!", [Tree("V", ""), Tree("E", "E")])]),
+        Tree("M", "M-1x2", [Tree("M", "R!", [Tree("V", ""), Tree("E", "")])]),
         Tree("O", "divide", [Tree("T", "if"), Tree("F", "sin", [Tree("-", "?")])]),
         Tree("O", "int"),
-        Tree("E", "E", [Tree("E", "unexpected"), Tree("V", "x")]),
+        Tree("E", "cerror", [Tree("E", "unexpected"), Tree("V", "x")]),
     ],
 )
 
@@ -72,7 +73,7 @@ def make_nodes(children):
             children,
             st.lists(children, max_size=2),
         ),
-        st.builds(lambda children: Tree("E", "E", children), st.lists(children, min_size=1, max_size=2)),
+        st.builds(lambda children: Tree("E", "cerror", children), st.lists(children, min_size=1, max_size=2)),
     )
 
 
@@ -82,6 +83,32 @@ ANY_TREE = st.recursive(LEAVES, make_nodes, max_leaves=12)
 
 def is_spellable(tree):
     return all(files.replace_surrogates(node.symbol) == node.symbol for node in tree.walk())
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\sum_{i=1}^n i",
+        r"\sin^2 x",
+        r"a \otimes_{R} b",
+        r"\begin{cases} 1 \\ 2 & x \end{cases}",
+        r"\begin{pmatrix} a & b \\ c \end{pmatrix}",
+    ],
+)
+def test_what_readers_write_can_be_generated(formula):
+    """Compounds are named after their operators, and padding is a token: nothing of them is spelled."""
+    tree = latex.parse(formula)
+    vocabulary = vocab.build({"name": "sentencepiece", "size": 320}, TEXTS, trees.Scheme.marks_of({}, [tree]))
+    scheme = trees.Scheme(vocabulary)
+    ids = tokens.encode(tree, scheme.symbols)
+    assert tokens.decode(ids, scheme.symbols) == tree
+    spelling = {scheme.symbols.special_id(name) for name in SPELL.values()}
+    assert not spelling & set(ids)
+    automaton = grammars.Automaton(scheme.grammar())
+    state = automaton.start()
+    for token in [scheme.symbols.start, *ids, scheme.symbols.stop]:
+        assert automaton.allowed(state, 1000)[token], (formula, token)
+        state = automaton.step(state, token)
 
 
 @settings(max_examples=200, deadline=None)
@@ -494,9 +521,9 @@ def test_the_published_scheme_drops_symbols_as_the_released_code():
         {"name": "sentencepiece", "size": 320}, TEXTS, trees_published.Scheme.marks_of({}, [SAMPLE])
     )
     scheme = trees_published.Scheme(vocabulary)
-    tree = Tree("U", "plus", [Tree("N", "-1,2e3"), Tree("E", "E", [Tree("E", "why"), Tree("V", "x")])])
+    tree = Tree("U", "plus", [Tree("N", "-1,2e3"), Tree("E", "cerror", [Tree("E", "why"), Tree("V", "x")])])
     (formula,) = scheme.decode(scheme.encode((Formula("", tree),)).ids.tolist())
-    assert formula == Formula("", Tree("U", "plus", [Tree("N", "123"), Tree("E", "E", [Tree("V", "x")])]))
+    assert formula == Formula("", Tree("U", "plus", [Tree("N", "123"), Tree("E", "cerror", [Tree("V", "x")])]))
     deep = functools.reduce(lambda child, _: Tree("U", "plus", [child]), range(32), Tree("V", "y"))
     assert scheme.encode((Formula("", deep),)).ids.tolist() == [scheme.symbols.start]
 

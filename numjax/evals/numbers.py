@@ -36,7 +36,8 @@ def value_of(tree: Tree) -> str | None:
         try:
             return formats.format(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
         except Inexact:
-            return str(value)
+            # A Decimal writes whole numbers of any length; str of an int ends at 4,300 digits.
+            return f"{Decimal(value.numerator)}/{Decimal(value.denominator)}".removesuffix("/1")
 
 
 class PredictedNumber(NamedTuple):

@@ -22,9 +22,13 @@ class Unevaluable(DataError):
     """A tree without a value, or with one that is too large to compute. The message names the node."""
 
 
+def count_bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
 def check_size(value: Value, subject: str) -> Value:
     if isinstance(value, Fraction):
-        if max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS:
+        if count_bits(value) > BITS:
             raise Unevaluable(f"{subject} has too many digits")
         return value
     if isinstance(value, complex) and not value.imag:
@@ -47,7 +51,11 @@ def require_integer(value: Value, subject: str) -> int:
 
 
 def _sum(values: list[Value]) -> Value:
-    return sum(values[1:], values[0])
+    total = values[0]
+    for value in values[1:]:
+        # Checked at each step, as in a product: fractions of different denominators grow too.
+        total = check_size(total + value, "a sum")
+    return total
 
 
 def _difference(values: list[Value]) -> Value:
@@ -94,7 +102,7 @@ def _integer_power(base: Fraction, exponent: int) -> Fraction:
         raise Unevaluable("division by zero")
     if base in (0, 1, -1):
         return base if exponent % 2 else base**2 if exponent else Fraction(1)
-    bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
+    bits = count_bits(base) - 1
     if abs(exponent) * max(bits, 1) > BITS:
         raise Unevaluable("a power with too many digits")
     return base**exponent
@@ -184,8 +192,7 @@ def _fraction_log(value: Fraction) -> float:
 
 
 def _is_power(base: Fraction, exponent: int, value: Fraction) -> bool:
-    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-    return bits * abs(exponent) <= 2 * BITS and base**exponent == value
+    return count_bits(base) * abs(exponent) <= 2 * BITS and base**exponent == value
 
 
 def _ln(values: list[Value]) -> Value:

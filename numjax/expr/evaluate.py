@@ -22,6 +22,7 @@ from numjax.expr.arithmetic import (
     Unevaluable,
     Value,
     check_size,
+    count_bits,
     log,
     power,
     require_integer,
@@ -31,6 +32,7 @@ from numjax.expr.tree import Tree
 
 DEEPEST = 500  # levels of a tree
 MOST_TERMS = 2000  # of a sum or a product, also of nested ones together
+MOST_WORK = 1 << 18  # nodes that are evaluated; one with a long value counts once for each 64 bits
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,6}))?")
 _MULTIPLIED = frozenset(("⋅", "·", "∗", "*", "×"))
@@ -53,6 +55,8 @@ def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, 
     values = {name: _check_variable(name, value) for name, value in (variables or {}).items()}
     try:
         return _Evaluation(values, mixed).evaluate(tree)
+    except RecursionError:
+        raise Unevaluable("nested too deep") from None
     except (OverflowError, ZeroDivisionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
@@ -92,11 +96,15 @@ class _Evaluation:
         self.variables = dict(variables)
         self.mixed = mixed
         self.terms = MOST_TERMS
+        self.work = MOST_WORK
 
     def evaluate(self, node: Tree) -> Value:
-        if node.children is None:
-            return check_size(self.leaf_value(node), describe(node))
-        return check_size(self.node_value(node, node.children), describe(node))
+        value = self.leaf_value(node) if node.children is None else self.node_value(node, node.children)
+        value = check_size(value, describe(node))
+        self.work -= 1 + (count_bits(value) >> 6 if isinstance(value, Fraction) else 0)
+        if self.work < 0:
+            raise Unevaluable("an expression that takes too long")
+        return value
 
     def leaf_value(self, node: Tree) -> Value:
         kind, symbol = node.type, node.symbol
@@ -117,7 +125,8 @@ class _Evaluation:
         kind, symbol = node.type, node.symbol
         if kind == "+":
             return self.compound_value(children)
-        if kind == "M" and symbol.startswith("D-") and len(children) == 1:
+        # "matrix-D" is what a published tree keeps of brackets.
+        if kind == "M" and symbol.startswith(("D-", "matrix-D")) and len(children) == 1:
             return self.evaluate(children[0])
         if symbol == "SUP" and len(children) == 2 and children[1] == Tree("O", "compose"):
             return require_real(self.evaluate(children[0]), "degree") * math.pi / 180

@@ -24,7 +24,7 @@ def parse_tree(prediction: Any) -> Tree | None:
     """The tree of a prediction in the form of `Tree.to_json`; None for None and for any other form."""
     try:
         return None if prediction is None else from_json(prediction)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -66,13 +66,17 @@ def distances(
     """ "tree_match", "TED", "TED_read" and "read" of `scores`."""
     if len(predictions) != len(references) or not references:
         raise UsageError(f"{len(predictions)} predictions for {len(references)} references")
+    if as_published:
+        # Its tokens tell no sizes of lists and no hints of compounds.
+        predictions = [None if tree is None else to_published(tree) for tree in predictions]
+        references = [to_published(tree) for tree in references]
     count = len(references)
     charged, measured = [], []
     for prediction, reference in zip(predictions, references, strict=True):
         if prediction is None:
-            charged.append((to_published(reference) if as_published else reference).size)
+            charged.append(reference.size)
         else:
-            measured.append(distance(prediction, reference, as_published=as_published))
+            measured.append(distance(prediction, reference))
     out = {
         "tree_match": sum(p == r for p, r in zip(predictions, references, strict=True)) / count,
         "TED": (sum(charged) + sum(measured)) / count,

@@ -22,10 +22,13 @@ TOLERANCE = 1e-6  # of an answer, relative, and absolute below 1: answers are wh
 
 _FORMS = {"gsm8k": wrap.wrap_formulas, "math": dollars.mark_formulas}
 _ANSWER = "[SEP] Final Answer:"
-# Parts of an answer that do not affect its value: dollars, thin spaces, a full stop, degrees, percent; and units
-# behind a number.
-_IGNORED = re.compile(r"</?m>|\\?\$|\\[!,;: ]|\\degree(?![A-Za-z])|\^\s*\{?\s*\\circ\s*\}?|\\?%|\.\s*\Z")
-_UNITS = re.compile(r"(?<=[0-9})])\s*(?:\\(?:text|mbox|textrm|mathrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?[0-9]\}?)?)\s*\Z")
+# Parts of an answer that do not affect its value: dollars, spaces (but \\ ends a row, and 10,\!080 is one number), a
+# full stop, degrees, percent; and units behind a number. A tree has a product of a number and its dollar or unit.
+_DOLLARS = re.compile(r"\A(\s*-?\s*)\\?\$\s*\\times(?![A-Za-z])")
+_IGNORED = re.compile(r"</?m>|\\?\$|(?<!\\)\\[,;: ]|\\degree(?![A-Za-z])|\^\s*\{?\s*\\circ\s*\}?|\\?%|\.\s*\Z")
+_UNITS = re.compile(
+    r"(?<=[0-9})])\s*(?:(?:\\times\s*)?\\(?:text|mbox|textrm|mathrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?[0-9]\}?)?)\s*\Z"
+)
 _UNORDERED = frozenset(("plus", "times", "eq", "neq", "and", "or", "union", "intersect", "plus-or-minus"))
 
 
@@ -145,7 +148,7 @@ def answers_agree(prediction: str, reference: str, tolerance: float = TOLERANCE)
 def parse_answer(answer: str) -> Tree | None:
     """The tree of the value of an answer such as 72, $1,080, 45^\\circ, x = \\frac12 or 3\\text{ cm}; None if it is
     no formula."""
-    text = _IGNORED.sub(" ", answer)
+    text = _IGNORED.sub(" ", _DOLLARS.sub(r"\1", answer))
     tree = latex.parse(_UNITS.sub("", text))
     if not isinstance(tree, Tree):
         return None

@@ -37,7 +37,7 @@ _TOKEN = rf"""
     | \. (?:\s*+[0-9])++
     | NAME
     | : \s* =
-    | % [^\n]* \n
+    | % [^\n]{{0,1000}}+ \n  # a bound, since signs of percent without a line behind them would each read to the end
     | [\uD800-\uDFFF]
     | \S
     """

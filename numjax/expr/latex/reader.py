@@ -5,6 +5,7 @@ from __future__ import annotations
 from numjax.expr.latex.sequences import Sequences
 from numjax.expr.latex.state import ANNOTATIONS, BARS, DIGITS, MISSING, STOPS, Stop, hint, make_sign
 from numjax.expr.operators import INFIX, JUXTAPOSED, PRODUCT, RELATION, SUM, Infix
+from numjax.expr.symbols import arity
 from numjax.expr.tree import Tree
 
 _FRACTIONS = frozenset([r"\frac", r"\dfrac", r"\tfrac"])
@@ -126,8 +127,8 @@ class ExpressionReader(Sequences):
             return sign
         if head is not None:
             return Tree("+", hint(head), [head, right])
-        if op.power == PRODUCT:
-            # × x: something is missing before it.
+        if op.power == PRODUCT or (arity(op.type, op.symbol)[0] > 1 and not self.as_published):
+            # × x, ∖ x: something is missing before it.
             return Tree(op.type, op.symbol, [MISSING, right])
         kind, symbol = op.published if self.as_published else (op.type, op.symbol)
         return Tree(kind, symbol, [right])

@@ -101,6 +101,7 @@ def find_presented_symbol(presentation: Node | None) -> Tree | None:
 
 
 DEEPEST = 200  # levels of a tree
+LARGEST = 200_000  # cells of a matrix, whose short rows are filled up
 
 
 class ContentError(Exception):
@@ -125,6 +126,8 @@ def to_tree(
         return _ContentReader(find_presentation or (lambda node: None), as_published).convert(root, 1)
     except ContentError as error:
         return error.problem
+    except RecursionError:
+        return Unreadable("nested too deep", root.offset)
 
 
 class _ContentReader:
@@ -258,7 +261,7 @@ class _ContentReader:
     def convert_first(self, node: Node, level: int) -> Tree:
         if not node.children:
             raise ContentError(f"<{node.name}> is empty", node)
-        return self.convert(node.children[0], level)
+        return self.convert(node.children[0], level + 1)
 
     def convert_error(self, node: Node, level: int) -> Tree:
         return Tree("E", "cerror", self.convert_all(node.children, level)) if node.children else Tree("E", "")
@@ -276,7 +279,7 @@ class _ContentReader:
         if len(inner) != len(node.children):
             if self.as_published or len(inner) != 1:
                 raise ContentError(f"a {node.name} by a rule is not read", node)
-            conditions = [self.convert(c.children[0], level + 1) for c in node.children if c.name == "condition"]
+            conditions = [self.convert_first(c, level) for c in node.children if c.name == "condition"]
             if len(conditions) != 1:
                 raise ContentError(f"a {node.name} by a rule has one condition", node)
             return Tree("O", "conditional-set", [self.convert(inner[0], level + 1), conditions[0]])
@@ -287,6 +290,8 @@ class _ContentReader:
         if not rows or not all(row.symbol == "R!" and row.children for row in rows):
             raise ContentError("a matrix has rows", node)
         width = max(len(row.children or ()) for row in rows)
+        if width * len(rows) > LARGEST:
+            raise ContentError(f"a matrix of more than {LARGEST} cells", node)
         padded = [
             Tree("M", "R!", [*(row.children or ()), *[Tree("E", "")] * (width - len(row.children or ()))])
             for row in rows

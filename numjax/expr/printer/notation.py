@@ -48,7 +48,10 @@ def print_at(tree: Tree, power: int) -> str:
     return text if own_power >= power else f"({text})"
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def print_tree(tree: Tree) -> Printed:
+    """A part's text and power. What stands around a part asks for both more than once, so they are remembered:
+    otherwise the time would double with each level of depth."""
     children = tree.children
     if children is None:
         return print_leaf(tree)

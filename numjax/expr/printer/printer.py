@@ -11,7 +11,7 @@ a node of type O with its symbol (characters other than letters, digits, hyphen 
 children. To set it in TeX: \\newcommand{\\tree}[3][]{\\operatorname{#2}(#3)}.
 
 Every part is printed once, with its power (`numjax.expr.operators`): how strongly it holds together. A part of
-too low a power gets parentheses, so the printer takes linear time and needs no reparsing.
+too low a power gets parentheses, so nothing is parsed again.
 """
 
 from __future__ import annotations

@@ -41,14 +41,19 @@ def mark_formulas(text: str) -> str:
 def _find_formulas(text: str) -> Iterator[tuple[int, int, str, str, str]]:
     """(start, end, opening, body, closing) of each formula; opening and closing are empty but for an environment."""
     end = 0
+    unclosed: set[str] = set()  # closings that do not come any more: each opening would be searched to the end
     while match := _OPENING.search(text, end):
         end = match.end()
         opening = match[0]
         if opening == r"\$":
             continue
         closing = _CLOSING.get(opening) or rf"\end{{{match['name']}}}"
+        if closing in unclosed:
+            continue
         stop = _find_closing(text, end, closing)
         if stop < 0:
+            if text.find(closing, end) < 0:
+                unclosed.add(closing)
             continue
         body, end = text[end:stop], stop + len(closing)
         fences = (opening, closing) if match["name"] else ("", "")

@@ -62,6 +62,10 @@ _ESCAPED = re.compile(rf"\\textbackslash ?|\\([{{}}$%_&])|(?:{_MACROS})(?![A-Za-
 _FENCED = re.compile(rf"({re.escape(OPEN)}.*?{re.escape(CLOSE)})", re.DOTALL)
 
 
+# What cannot end a formula.
+_UNENDING = frozenset(("sign", "relation", "infix", "script", "times", "prefix", "dollar"))
+
+
 class Word(NamedTuple):
     """A piece of a possible formula: its kind, its LaTeX, and where it stands."""
 
@@ -76,7 +80,9 @@ def wrap_formulas(text: str) -> str:
 
     What is outside stays as it is; escapes such as \\{ are undone there. Formulas that are wrapped already stay too.
     """
-    parts = _FENCED.split(text)
+    fenced = text.rfind(CLOSE) + len(CLOSE) if CLOSE in text else 0
+    parts = _FENCED.split(text[:fenced])
+    parts[-1] += text[fenced:]  # an opening without its closing would be searched to the end
     return "".join(part if i % 2 else _wrap_text(part) for i, part in enumerate(parts))
 
 
@@ -97,6 +103,7 @@ def _unescape(text: str) -> str:
 def _find_runs(text: str) -> Iterator[list[Word]]:
     """Neighbouring words with nothing but blanks between them, no two operands side by side."""
     run: list[Word] = []
+    open_braces = 0
     for match in _TOKEN.finditer(text):
         kind, sign = str(match.lastgroup), match[0]
         word = Word(kind, _to_latex(kind, sign), match.start(), match.end())
@@ -105,11 +112,17 @@ def _find_runs(text: str) -> Iterator[list[Word]]:
         elif kind == "infix" and sign == ":" and (_is_blank(text, word.start - 1) != _is_blank(text, word.end)):
             word = word._replace(kind="text")  # "Answer: 5" is no ratio
         between = text[run[-1].end : word.start] if run else ""
-        if run and (word.kind == "text" or between.strip() or "\n" in between or _ends_run(run, word, between)):
+        if run and (
+            word.kind == "text"
+            or between.strip()
+            or "\n" in between
+            or (open_braces <= 0 and _ends_run(run, word, between))
+        ):
             yield run
-            run = []
+            run, open_braces = [], 0
         if word.kind != "text":
             run.append(word)
+            open_braces += (word.latex == "{") - (word.latex == "}")
     if run:
         yield run
 
@@ -133,10 +146,9 @@ def _is_times(text: str, last: Word, x: Word) -> bool:
 
 
 def _ends_run(run: Sequence[Word], word: Word, between: str) -> bool:
-    """Whether a word begins another formula: an operand after an operand."""
+    """Whether a word outside of braces begins another formula: an operand after an operand."""
     last = run[-1]
-    open_braces = sum((w.latex == "{") - (w.latex == "}") for w in run)
-    if word.kind not in ("operand", "blank", "letter", "dollar") or open_braces > 0:
+    if word.kind not in ("operand", "blank", "letter", "dollar"):
         return False
     if "letter" in (word.kind, last.kind) and last.kind in ("operand", "letter"):
         return False  # 2 π r
@@ -167,12 +179,14 @@ def _find_formulas(run: Sequence[Word], text: str) -> Iterator[Sequence[Word]]:
 
 
 def _trim_formula(words: Sequence[Word], text: str) -> Iterator[Sequence[Word]]:
-    while words and _cannot_begin(words, text):
-        words = words[1:]
-    while words and words[-1].kind in ("sign", "relation", "infix", "script", "times", "prefix", "dollar"):
-        if words[-1].kind == "dollar" and len(words) > 1 and words[-2].end == words[-1].start:
+    start, stop = 0, len(words)
+    while start < stop and _cannot_begin(words, start, text):
+        start += 1
+    while start < stop and words[stop - 1].kind in _UNENDING:
+        if words[stop - 1].kind == "dollar" and stop - start > 1 and words[stop - 2].end == words[stop - 1].start:
             break
-        words = words[:-1]
+        stop -= 1
+    words = words[start:stop]
     while len(words) == 3 and words[0].kind == "open" and words[2].kind == "close":
         words = words[1:2]
     if len(words) == 1:
@@ -183,15 +197,16 @@ def _trim_formula(words: Sequence[Word], text: str) -> Iterator[Sequence[Word]]:
         yield words
 
 
-def _cannot_begin(words: Sequence[Word], text: str) -> bool:
-    first = words[0]
+def _cannot_begin(words: Sequence[Word], start: int, text: str) -> bool:
+    first = words[start]
     if first.kind in ("infix", "script", "times", "postfix"):
         return True
     if first.kind != "sign":
-        return first.kind == "blank" and len(words) == 1
+        return first.kind == "blank" and start == len(words) - 1
     # A hyphen or a dash ("covid-19", "- 5 apples") unless it is the line's first and the formula all of it.
-    prefix, suffix = text[: first.start].rpartition("\n")[2], text[words[-1].end :].partition("\n")[0]
-    is_attached = len(words) > 1 and words[1].start == first.end
+    prefix = text[text.rfind("\n", 0, first.start) + 1 : first.start]
+    suffix = text[words[-1].end :].partition("\n")[0]
+    is_attached = start < len(words) - 1 and words[start + 1].start == first.end
     if is_attached:
         return prefix[-1:].isalnum() or prefix[-1:] in (")", "]")
     return bool(prefix.strip() or suffix.strip(" ."))

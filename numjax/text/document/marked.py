@@ -76,4 +76,7 @@ def _find_latex(formula_entry: Any) -> str:
     tex = formula_entry.get("tex")
     if isinstance(tex, str) and isinstance(latex.parse(tex), Tree):
         return tex
-    return printer.latex(from_json(formula_entry.get("opt")))
+    try:
+        return printer.latex(from_json(formula_entry.get("opt")))
+    except RecursionError:
+        raise ValueError("has a formula that is nested too deep") from None

@@ -7,7 +7,8 @@
 | % of one that has its sign  |                                                                       |
 | N, as numbers are written   | NUMBER, its characters, END                                           |
 | V without a token           | TEXT, the pieces of its symbol, END                                   |
-| E without children          | PAD (of a matrix); with children: ERROR, children, END                |
+| E without a symbol          | PAD (of a matrix)                                                     |
+| cerror with children        | ERROR, children, END                                                  |
 | + named after its operator  | ANON, children, END                                                   |
 | other types                 | its token, children, END                                              |
 | anything else               | SPELL type, its symbol as TEXT … END, children, END                   |
@@ -19,19 +20,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from numjax.errors import DataError
+from numjax.expr.latex.state import hint
 from numjax.expr.tree import Tree
 from numjax.text.vocab import symbols as names
 from numjax.text.vocab.symbols import ANON, ERROR, LEAVES, NUMBER, PADDING, SPELL, TEXT, Symbols
 
 PERCENT = ("O", "percent")
+PAD_NODE = Tree("E", "")  # of a short row of a matrix, as readers write it
+ERROR_NODE = ("E", "cerror")
 
 # The numbers that the grammar of `trees.grammar` accepts. A single digit is a leaf.
 WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-
-def hint(tree: Tree) -> str:
-    """The symbol of a compound operator, by the operator that is its first child."""
-    return f"{tree.type}!{tree.symbol}"
 
 
 def encode(tree: Tree, symbols: Symbols, pointers: Mapping[str, int] | None = None) -> list[int]:
@@ -75,8 +74,10 @@ def _encode_head(node: Tree, symbols: Symbols) -> tuple[list[int], bool]:
     """(tokens before the children, whether children and END follow)."""
     kind, symbol, special = node.type, node.symbol, symbols.special_id
     leaf = node.children is None
-    if kind == "E" and symbol == "E":
-        return ([special(PADDING)], False) if leaf else ([special(ERROR)], True)
+    if node == PAD_NODE:
+        return [special(PADDING)], False
+    if not leaf and (kind, symbol) == ERROR_NODE:
+        return [special(ERROR)], True
     if kind == "+" and not leaf and symbol == hint(node.children[0]):  # type: ignore[index]
         return [special(ANON)], True
     token = symbols.find_token(kind, symbol)
@@ -129,7 +130,7 @@ class _TreeReader:
         special = symbols.special_id
         self.heads: dict[int, Callable[[list[Tree]], Tree]] = {
             special(ANON): _make_compound,
-            special(ERROR): lambda below: Tree("E", "E", below) if below else _fail(),
+            special(ERROR): lambda below: Tree(*ERROR_NODE, below) if below else _fail(),
         }
         for kind, name in SPELL.items():
             if name not in symbols.vocab.marks:
@@ -163,7 +164,7 @@ class _TreeReader:
             leaf = Tree("N", number.removesuffix("%"))
             return Tree(*PERCENT, [leaf]) if number.endswith("%") else leaf
         if token == symbols.special_id(PADDING):
-            return Tree("E", "E")
+            return PAD_NODE
         if token == symbols.special_id(NUMBER):
             return Tree("N", "".join(symbols.names[i][2] for i in self._take_until_end() if i in symbols.names))
         if token == symbols.special_id(TEXT):
