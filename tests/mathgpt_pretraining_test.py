@@ -158,7 +158,7 @@ def test_figures_and_errors_are_of_the_tables_folds_and_not_of_their_pretraining
     result = RunResult("", "", 0, "key", {"validation": {"loss": 1.0}}, None, 1.0, machine, "")
     results = {
         (task, name): {seed: result._replace(task=task, system=name, seed=seed) for seed in seeds}
-        for task, seeds in (("pretraining", (0,)), ("math23k", range(3)))
+        for task, seeds in (("math23k", range(3)), ("pretraining", (0,)))
         for name in ("mathgpt", "gpt")
     }
     monkeypatch.setattr(settings, "run", lambda *args: results)
