@@ -190,6 +190,12 @@ def test_the_encoder_of_an_encoder_decoder_gives_the_same_states(rng):
     stack = drawn.build_backbone(presets.PRESETS["bert_reader"].backbone | shape)
     seq2seq_params = seq2seq.read_params(FIXTURES / "bert.safetensors", heads=shape["heads"])
     assert seq2seq.map_marks(seq2seq_params) == {} and "decoder" not in seq2seq_params["backbone"]
+    tensors = weights.load_tensors(FIXTURES / "bert.safetensors")
+    old = {
+        name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): tensors[name] for name in tensors
+    }
+    assert not tensors.keys() & {name for name in old if "LayerNorm" in name}
+    jax.tree.map(np.testing.assert_array_equal, seq2seq.to_params(old, shape["heads"]), seq2seq_params)
     ids = rng.integers(0, 96, (2, 9)).astype(np.int32)
     positions = np.broadcast_to(np.arange(9, dtype=np.int32), ids.shape)
     segments = (np.arange(9) < [[9], [5]]).astype(np.int32)

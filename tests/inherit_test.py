@@ -18,15 +18,17 @@ import sentencepiece
 from ml_collections import ConfigDict
 
 from numjax.build import build
+from numjax.bundled.configs import presets
 from numjax.config import origin
 from numjax.errors import UsageError
-from numjax.pretrained import seq2seq
+from numjax.pretrained import seq2seq, weights
 from numjax.runtime import files, shard
 from numjax.system import assemble
 from numjax.text import subword, vocab
 from numjax.text.vocab import bytebpe, sentencepieces
 from numjax.train import inherit
 from numjax.types import TrainState
+from tests import drawn
 from tests.pretrained_test import FIXTURES
 
 TEXTS = ["How many grams are 2 eggs? About 1200 grams.", "It cost 12 in 2019."] * 20
@@ -55,53 +57,133 @@ def test_the_pieces_of_t5_are_encoded_exactly(t5_model, tmp_path):
     assert loaded.encode("∀ 12") == mine.encode("∀ 12") and loaded.marks == mine.marks
 
 
-@pytest.mark.parametrize("name", ["flan", "bart"])
-def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
-    """Pieces start from their own rows, marks from the row of the same use, and bytes that T5 lacks from the mean."""
-    scheme = subword.Scheme(sentencepieces.SentencePiece(t5_model))
-    theirs = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2)
-    config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
+def resize(name: str, rows: int, folder: pathlib.Path) -> pathlib.Path:
+    """Writes a fixture with another number of tokens, whose vectors are random; returns the path."""
+    rng, path = np.random.default_rng(0), folder / weights.FILE
+    tensors = weights.load_tensors(FIXTURES / f"{name}.safetensors")
+    shapes = {"shared.weight": (rows, 16), "model.shared.weight": (rows, 16), "lm_head.weight": (rows, 16)}
+    shapes["final_logits_bias"] = (1, rows)
+    for tensor in tensors.keys() & shapes.keys():
+        tensors[tensor] = rng.normal(size=shapes[tensor]).astype(np.float32)
+    weights.save_tensors(path, tensors)
+    return path
+
+
+def start_from(path: pathlib.Path, name: str, vocabulary: Any) -> tuple[Any, Any]:
+    """(a run's parameters after a start from T5's or BART's file, those of the file)."""
+    scheme, theirs = subword.Scheme(vocabulary), seq2seq.read_params(path, heads=2)
     size = scheme.vocab_size
-    context = dict(width=64, dim=64, vocab_size=size, size=size)
+    context = dict(width=16, dim=16, vocab_size=size, size=size)
     parts = dict(embeds={"token": build("embed", dict(name="token"), **context)})
     parts |= dict(heads={"next": build("heads", dict(name="token"), **context)})
-    model = types.SimpleNamespace(backbone=types.SimpleNamespace(heads=2), **parts)
-    system = types.SimpleNamespace(config=config, scheme=scheme, model=model)
+    backbone = drawn.build_backbone(presets.PRESETS[name].backbone | dict(width=16, heads=2))
+    config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
+    system: Any = types.SimpleNamespace(
+        config=config, scheme=scheme, model=types.SimpleNamespace(backbone=backbone, **parts)
+    )
 
     def make_zeros(path, x):
         rows = (size,) if path[0].key != "backbone" else x.shape[:1]
         return jnp.zeros((*rows, *x.shape[1:]), jnp.float32)
 
     params = jax.tree_util.tree_map_with_path(make_zeros, theirs)
-    state = TrainState(jnp.int32(0), params, ())
     mesh = shard.make_mesh(1, devices=jax.devices()[:1])
     layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shard.replicated(mesh)), params)
-    compiled = types.SimpleNamespace(mesh=mesh, abstract_state=TrainState(None, layout, ()))
-    new_params = inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors").params
+    compiled: Any = types.SimpleNamespace(mesh=mesh, abstract_state=TrainState(jnp.int32(0), layout, ()))
+    return inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), params, ()), path).params, theirs
+
+
+def make_bart_vocabulary() -> bytebpe.ByteBPE:
+    """The bytes, and the symbols of BART's files with their ids."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
+    return bytebpe.ByteBPE(json.dumps({piece: i for i, piece in enumerate(pieces)}).encode(), b"#version: 0.2\n")
+
+
+def make_source(name: str, t5_model: bytes, folder: pathlib.Path) -> tuple[pathlib.Path, Any]:
+    """(a file with T5's 128 rows more than pieces, or with BART's, its vocabulary)."""
+    vocabulary = make_bart_vocabulary() if name == "bart" else sentencepieces.SentencePiece(t5_model)
+    return resize(name, vocabulary.known + (0 if name == "bart" else 128), folder), vocabulary
+
+
+@pytest.mark.parametrize("name", ["flan", "bart"])
+def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
+    """Pieces start from their own rows, marks from the row of the same use, and bytes that T5 lacks from the mean."""
+    path, vocabulary = make_source(name, t5_model, tmp_path)
+    new_params, theirs = start_from(path, name, vocabulary)
     jax.tree.map(np.testing.assert_array_equal, new_params["backbone"], theirs["backbone"])
-    n_known = scheme.vocab.known
-    for path in (("embeds_token", "table"), ("heads_next", "kernel"), ("heads_next", "bias")):
-        if path[1] not in theirs.get(path[0], {}):
+    marks = ("[CLS]", "[EOS]", "[PAD]", "[SEP]")
+    text = np.flatnonzero([bool(vocabulary.bytes_of(i)) for i in range(vocabulary.known)])
+    for part, leaf in (("embeds_token", "table"), ("heads_next", "kernel"), ("heads_next", "bias")):
+        if leaf not in theirs.get(part, {}):
             continue
-        mine, rows = new_params[path[0]][path[1]], theirs[path[0]][path[1]]
-        np.testing.assert_array_equal(mine[:n_known], rows[:n_known])
-        for mark in ("[CLS]", "[EOS]", "[PAD]"):
-            np.testing.assert_array_equal(mine[scheme.vocab.mark(mark)], rows[seq2seq.map_marks(theirs)[mark]])
-        assert (mine[n_known] == mine[n_known + 7]).all() and np.abs(mine[n_known]).max() > 0
-    system.scheme = subword.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS))
-    with pytest.raises(UsageError, match="its vocabulary has 40 tokens and ours"):
-        inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors")
+        mine, rows = new_params[part][leaf], theirs[part][leaf]
+        np.testing.assert_array_equal(mine[text], rows[text])
+        for mark in marks:
+            np.testing.assert_array_equal(mine[vocabulary.mark(mark)], rows[seq2seq.map_marks(theirs)[mark]])
+        fresh = mine[vocabulary.mark("[NUM]")]
+        assert np.abs(fresh).max() > 0 and (mine[vocabulary.size :] == fresh).all()
+        assert name == "bart" or (mine[vocabulary.known : vocabulary.base] == fresh).all(), "bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "surplus", "message"),
+    [
+        ("flan", 300, "its vocabulary has {rows} tokens and ours {known}"),
+        ("flan", -1, "its vocabulary has {rows} tokens and ours {known}"),
+        ("flan", 128, "its token 1 ends a text and ours is "),  # of T5's size, with other pieces
+        ("bart", 8, "its vocabulary has {rows} tokens and ours {known}"),  # as GPT-2's
+        ("bart", 0, "its token 2 ends a text and ours is "),
+    ],
+)
+def test_another_vocabulary_than_that_of_t5_or_bart_is_refused(name, surplus, message, tmp_path):
+    vocabulary = vocab.build({"name": "sentencepiece", "size": 320}, TEXTS)
+    path = resize(name, vocabulary.known + surplus, tmp_path)
+    expected = message.format(rows=vocabulary.known + surplus, known=vocabulary.known)
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        start_from(path, name, vocabulary)
+
+
+@pytest.mark.parametrize("name", ["t5", "flan", "bart"])
+def test_a_started_run_is_written_as_the_file_and_trained_marks_to_their_rows(name, t5_model, tmp_path):
+    path, vocabulary = make_source(name, t5_model, tmp_path)
+    params, theirs = start_from(path, name, vocabulary)
+    written, tensors = tmp_path / "written.safetensors", weights.load_tensors(path)
+    size, end = len(theirs["embeds_token"]["table"]), seq2seq.map_marks(theirs)["[EOS]"]
+    tables = [tensor for tensor in tensors if tensor.endswith(("shared.weight", "lm_head.weight", "logits_bias"))]
+
+    def write(**source):
+        seq2seq.write_params(written, params, size, vocabulary, **source)
+        return weights.load_tensors(written)
+
+    same = write(source_params=theirs)
+    assert same.keys() == tensors.keys()
+    for tensor, x in tensors.items():
+        np.testing.assert_array_equal(same[tensor], x, err_msg=tensor)
+    for part in {"embeds_token", "heads_next"} & params.keys():
+        params[part] = {leaf: x.at[vocabulary.mark("[EOS]")].set(7.0) for leaf, x in params[part].items()}
+    trained, alone = write(source_params=theirs), write()
+    for tensor in tables:
+        mine, rows, lone = (x[tensor].reshape(size, -1) for x in (trained, tensors, alone))
+        np.testing.assert_array_equal(np.flatnonzero((mine != rows).any(axis=1)), [end])
+        assert (mine[end] == 7).all()
+        np.testing.assert_array_equal(lone[: vocabulary.known], mine[: vocabulary.known])
+        assert (lone[vocabulary.known :] == lone[-1]).all() and np.isfinite(lone[-1]).all()
+
+
+def test_a_start_from_a_model_with_another_activation_is_refused(t5_model, tmp_path):
+    path, vocabulary = make_source("flan", t5_model, tmp_path)
+    (tmp_path / "config.json").write_text('{"feed_forward_proj": "gated-silu"}')
+    with pytest.raises(UsageError, match="'gated-silu' and this config mlp='gelu_tanh'"):
+        start_from(path, "flan", vocabulary)
 
 
 def test_a_mark_that_is_also_a_piece_of_the_file_starts_from_the_row_of_its_use():
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
-    table = json.dumps({piece: token for token, piece in enumerate(pieces)}).encode()
-    mine = bytebpe.ByteBPE(table, b"#version: 0.2\n")
+    mine = make_bart_vocabulary()
     system: Any = types.SimpleNamespace(scheme=types.SimpleNamespace(vocab=mine, vocab_size=mine.size + 3))
     uses = {"[PAD]": 1, "[CLS]": 2, "[EOS]": 2, "[SEP]": 0}
-    rows = inherit._base_rows(system, len(pieces), FIXTURES, uses)
+    rows = inherit._base_rows(system, mine.known, FIXTURES, uses, 0)
     assert {name: rows[mine.mark(name)] for name in uses} == uses
-    other_tokens = set(range(len(pieces))) - {mine.mark(name) for name in uses}
+    other_tokens = set(range(mine.known)) - {mine.mark(name) for name in uses}
     assert all(rows[token] == token for token in other_tokens) and mine.mark("[CLS]") == 0
     assert rows[mine.size :] == [-1] * 3 and rows[mine.mark("[NUM]")] == -1
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +16,7 @@ from numjax.bundled.configs import presets
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.pretrained import bart, gpt2, seq2seq, t5, weights
+from numjax.pretrained import bart, bert, gpt2, seq2seq, t5, weights
 from numjax.text.grammar import tables
 from numjax.text.grammar.tables import Edge
 from numjax.types import Batch, Tokens
@@ -64,6 +67,15 @@ def test_other_weights_are_refused_as_gpt2(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
         gpt2.read_params(tmp_path / "broken.safetensors", heads=4)
+
+
+def test_another_number_of_heads_is_refused_as_gpt2(tmp_path):
+    """The kernel of 4 heads divides over 8 too."""
+    shutil.copy(FIXTURES / "gpt2.safetensors", tmp_path / weights.FILE)
+    (tmp_path / "config.json").write_text('{"n_head": 4}')
+    gpt2.read_params(tmp_path, heads=4)
+    with pytest.raises(UsageError, match="its model has 4 heads and this config 8"):
+        gpt2.read_params(tmp_path, heads=8)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -140,7 +152,8 @@ def test_encoder_decoder_weights_survive_writing_and_loading(name, tmp_path):
     padded = jax.tree_util.tree_map_with_path(
         lambda path, x: np.pad(x, ((0, 7), *[(0, 0)] * (x.ndim - 1)))
         if path[0].key != "backbone" else x, params)  # fmt: skip
-    seq2seq.write_params(tmp_path / weights.FILE, padded, size=40)
+    family = bart if name == "bart" else t5
+    weights.save_tensors(tmp_path / weights.FILE, family.to_tensors(padded, size=40))
     theirs, mine = load_file(FIXTURES / f"{name}.safetensors"), load_file(tmp_path / weights.FILE)
     assert theirs.keys() == mine.keys()
     for key, x in theirs.items():
@@ -168,3 +181,130 @@ def test_other_weights_are_refused_as_encoder_decoder(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
         seq2seq.read_params(tmp_path / "broken.safetensors", heads=4)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Files of models that are nearly these.
+
+READERS = {
+    "gpt2": (gpt2, 4),
+    "bert": (bert, 4),
+    "roberta": (bert, 2),
+    "t5": (seq2seq, 2),
+    "flan": (seq2seq, 2),
+    "bart": (seq2seq, 2),
+}
+# Tensors of published files that are not needed here, by the fixture of the same model.
+PUBLISHED = {
+    "gpt2": """transformer.h.0.attn.bias transformer.h.1.attn.masked_bias lm_head.weight score.weight
+        v_head.summary.weight multiple_choice_head.summary.weight""",
+    "bert": """bert.embeddings.position_ids cls.predictions.decoder.weight cls.predictions.decoder.bias
+        cls.seq_relationship.weight cls.seq_relationship.bias classifier.weight""",
+    "roberta": """roberta.embeddings.position_ids roberta.embeddings.token_type_ids lm_head.decoder.weight
+        lm_head.decoder.bias classifier.dense.weight classifier.out_proj.bias""",
+    "t5": """encoder.embed_tokens.weight decoder.embed_tokens.weight qa_outputs.bias classification_head.dense.weight
+        decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight""",
+    "flan": "encoder.embed_tokens.weight decoder.embed_tokens.weight classifier.weight",
+    "bart": """lm_head.weight model.encoder.embed_tokens.weight model.decoder.embed_tokens.weight
+        model.encoder.version classification_head.dense.weight qa_outputs.weight""",
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_heads_buffers_and_tied_tables_of_published_files_are_left_out(name):
+    (module, heads), tensors = READERS[name], weights.load_tensors(FIXTURES / f"{name}.safetensors")
+    extra = {key: np.zeros((1, 3), np.int64) for key in PUBLISHED[name].split()}
+    assert not extra.keys() & tensors.keys()
+    params = module.to_params(tensors, heads)
+    jax.tree.map(np.testing.assert_array_equal, module.to_params(tensors | extra, heads), params)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("gpt2", "transformer.h.0.ln_cross_attn.weight"),
+        ("bert", "bert.encoder.layer.0.attention.self.distance_embedding.weight"),
+        ("roberta", "roberta.encoder.LayerNorm.weight"),  # XLM-RoBERTa-XL
+        ("flan", "encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"),  # UMT5
+        ("t5", "decoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"),
+        ("bart", "model.encoder.layer_norm.weight"),  # mBART
+    ],
+)
+def test_a_tensor_that_the_model_has_no_place_for_is_named(name, tensor):
+    (module, heads), tensors = READERS[name], weights.load_tensors(FIXTURES / f"{name}.safetensors")
+    with pytest.raises(UsageError, match="weights: 1 tensors have no place there, the first is ") as caught:
+        module.to_params(tensors | {tensor: np.ones(3, np.float32)}, heads)
+    assert f"{tensor.partition('.')[2]}'" in str(caught.value)
+    if name == "bert":
+        with pytest.raises(UsageError, match="1 tensors have no place there"):
+            seq2seq.to_params(tensors | {tensor: np.ones(3, np.float32)}, heads)
+
+
+# What config.json of published models says, by preset.
+_BERT = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "position_embedding_type": "absolute"}
+CONFIGS = {
+    "gpt2": [
+        {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-05, "scale_attn_by_inverse_layer_idx": False}
+    ],
+    "bert": [_BERT, {"hidden_act": "gelu"}, {"layer_norm_eps": None}],
+    "roberta": [_BERT | {"layer_norm_eps": 1e-05}],
+    "t5": [{"layer_norm_epsilon": 1e-06}, {"feed_forward_proj": "relu", "dense_act_fn": "relu"}],
+    "flan": [{"layer_norm_epsilon": 1e-06, "feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new"}],
+    "bart": [{"activation_function": "gelu", "scale_embedding": False, "normalize_before": False}],
+    "bert_reader": [_BERT],
+}
+
+
+def make_folder(folder, name, config):
+    """Returns a folder with a fixture's tensors and a config.json."""
+    shutil.copy(FIXTURES / f"{name}.safetensors", folder / weights.FILE)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("preset", CONFIGS)
+def test_the_settings_of_published_models_are_those_of_their_presets(preset, tmp_path):
+    backbone, name = drawn.build_backbone(presets.PRESETS[preset].backbone), preset.removesuffix("_reader")
+    module, heads = READERS[name]
+    for config in CONFIGS[preset]:
+        weights.check_layers(make_folder(tmp_path, name, config), backbone)
+        module.read_params(tmp_path, heads)
+
+
+@pytest.mark.parametrize(
+    ("preset", "config", "message"),
+    [
+        ("bert", {"hidden_act": "relu"}, "hidden_act='relu' and this config mlp='gelu' and gated=False: set "),
+        ("bert", {"hidden_act": "gelu_new"}, r"config\.backbone\.mlp='gelu_tanh' and gated=False$"),
+        ("bert", {"hidden_act": "quick_gelu"}, "numjax lacks it$"),
+        ("bert", {"hidden_act": ["gelu"]}, "numjax lacks it$"),
+        ("bert", {"layer_norm_eps": 0.1}, "layer_norm_eps=0.1 and this config norm_epsilon=1e-12: set "),
+        ("bert", {"layer_norm_eps": "small"}, "layer_norm_eps='small'"),
+        ("bert_reader", {"layer_norm_eps": 1e-5}, "norm_epsilon=1e-12"),
+        ("gpt2", {"activation_function": "gelu"}, "set config.backbone.mlp='gelu'"),
+        ("gpt2", {"layer_norm_epsilon": 1e-6}, "norm_epsilon=1e-05"),
+        ("t5", {"feed_forward_proj": "gated-gelu"}, "mlp='gelu_tanh' and gated=True$"),
+        ("flan", {"feed_forward_proj": "relu"}, "mlp='relu' and gated=False$"),
+        ("flan", {"feed_forward_proj": "gated-silu"}, "mlp='silu' and gated=True$"),
+        ("bart", {"activation_function": "relu"}, "mlp='relu' and gated=False$"),
+    ],
+)
+def test_a_config_with_another_activation_or_norm_is_refused(preset, config, message, tmp_path):
+    backbone = drawn.build_backbone(presets.PRESETS[preset].backbone)
+    folder = make_folder(tmp_path, preset.removesuffix("_reader"), config)
+    with pytest.raises(UsageError, match=message):
+        weights.check_layers(folder, backbone)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+        ("bart", {"scale_embedding": True}),  # PLBART
+    ],
+)
+def test_a_config_with_a_setting_that_numjax_lacks_is_refused(name, config, tmp_path):
+    module, heads = READERS[name]
+    with pytest.raises(UsageError, match=rf"its model has {next(iter(config))}=.* and numjax reads only"):
+        module.read_params(make_folder(tmp_path, name, config), heads)

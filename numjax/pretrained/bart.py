@@ -19,6 +19,8 @@ TELLTALE = f"{PREFIX}encoder.layers.0.self_attn.q_proj.weight"
 
 # Each numjax mark starts from this row. BART starts its output with </s>, which also ends it; <s> opens a source.
 MARKS = {"[PAD]": 1, "[CLS]": 2, "[EOS]": 2, "[SEP]": 0, "[MASK]": 50_264}
+MAX_SPARE_ROWS = 0
+IGNORED = r"model\.(encoder|decoder)\.(embed_tokens\.weight|version)"
 
 
 def make_entries(encoder: int, decoder: int, has_bias: bool) -> Iterator[ParamEntry]:

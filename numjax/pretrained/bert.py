@@ -38,6 +38,7 @@ LAYER = {
     "ln_2_scale": "output.LayerNorm.weight",
     "ln_2_bias": "output.LayerNorm.bias",
 }
+IGNORED = r"embeddings\.(position_ids|token_type_ids)"
 QKV = ("query", "key", "value")
 POOLER = {"pooler_kernel": "pooler.dense.weight", "pooler_bias": "pooler.dense.bias"}
 SPAN = {"kernel": "qa_outputs.weight", "bias": "qa_outputs.bias"}
@@ -63,16 +64,17 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     """Converts tensors to parameters {"backbone": …, "embeds_token": {"table"}, heads …}, an entry a layer, float32.
 
     Args:
-      tensors: as in the file, of BERT or RoBERTa, with or without a prefix and heads. Tied output weights and the
-        next-sentence classifier are ignored.
+      tensors: as in the file, of BERT or RoBERTa, with or without a prefix and heads. Tied output weights and other
+        heads are ignored.
       heads: H; the tensors do not say it.
 
     Raises:
-      UsageError: a tensor is missing, or D does not divide over H.
+      UsageError: a tensor is missing or has no place, or D does not divide over H.
     """
-    plain = {_plain_name(name): x for name, x in tensors.items()}
+    plain, used = {plain_name(name): x for name, x in tensors.items()}, set()
 
     def take(name: str) -> np.ndarray:
+        used.add(name)
         return weights.take_tensor(plain, name, "BERT")
 
     def make_part(names: Mapping[str, str], prefix: str = "") -> dict[str, np.ndarray]:
@@ -95,9 +97,9 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     head_tensors = {"heads_masked": MASKED["bert"], "heads_label": POOLER, "heads_span": SPAN}
     if MASKED["roberta"]["bias"] in plain:
         head_tensors["heads_masked"] = MASKED["roberta"]
-    return params | {
-        name: make_part(names) for name, names in head_tensors.items() if next(iter(names.values())) in plain
-    }
+    params |= {name: make_part(names) for name, names in head_tensors.items() if next(iter(names.values())) in plain}
+    weights.refuse_unused(plain.keys() - used, IGNORED, "BERT")
+    return params
 
 
 def to_tensors(params: Mapping[str, Any], size: int, family: str = "bert") -> dict[str, np.ndarray]:
@@ -144,9 +146,9 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """Reads the parameters from a .safetensors file, or from the one in a folder.
 
     Raises:
-      UsageError: the file cannot be read, or its config.json has another number of heads.
+      UsageError: the file cannot be read, or its config.json has another number of heads or other positions.
     """
-    weights.check_heads(path, heads, "num_attention_heads")
+    weights.check_config(path, heads, "num_attention_heads")
     return weights.load_params(path, to_params, heads)
 
 
@@ -156,12 +158,19 @@ def map_marks(params: Mapping[str, Any]) -> dict[str, int]:
     return {}
 
 
+def limit_spare_rows(params: Mapping[str, Any]) -> int:
+    """How many rows the token table may have beyond the vocabulary: none."""
+    del params
+    return 0
+
+
 def write_params(path: pathlib.Path, params: Mapping[str, Any], size: int, family: str = "bert") -> None:
     """Writes the tensors of `to_tensors` as a .safetensors file."""
     weights.save_tensors(path, to_tensors(params, size, family))
 
 
-def _plain_name(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A tensor's name without prefix, and with today's names of norms."""
     name = re.sub(r"^(bert|roberta)\.", "", name)
     # In the first releases a norm's scale is gamma and its bias beta.
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")

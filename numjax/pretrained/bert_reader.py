@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from numjax.pretrained import bart, entries
+from numjax.pretrained import bart, bert, entries
 from numjax.pretrained.entries import ParamEntry
 
 NAME = "BERT"
 TELLTALE = "encoder.layer.0.attention.self.query.weight"
 # numjax uses BERT's own tokens, with the same ids.
 MARKS: dict[str, int] = {}
+MAX_SPARE_ROWS = 0
+IGNORED = bert.IGNORED
 
 _POSITIONS = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
 

@@ -32,14 +32,19 @@ class ParamEntry(NamedTuple):
 
 
 def to_params(
-    entries: Iterable[ParamEntry], tensors: Mapping[str, np.ndarray], heads: int, model_name: str
+    entries: Iterable[ParamEntry], tensors: Mapping[str, np.ndarray], heads: int, model_name: str, ignored: str
 ) -> dict[str, Any]:
     """Converts tensors to nested parameters, float32.
 
+    Args:
+      ignored: pattern of the names of tensors that may be left out, see `weights.refuse_unused`.
+
     Raises:
-      UsageError: a tensor is missing, or does not divide over the heads.
+      UsageError: a tensor is missing, has no place, or does not divide over the heads.
     """
     params: dict[str, Any] = {}
+    entries = list(entries)
+    used = {name for entry in entries for name in entry.tensors}
     for entry in entries:
         arrays = [weights.take_tensor(tensors, name, model_name) for name in entry.tensors]
         *path, last = entry.param.split("/")
@@ -47,6 +52,7 @@ def to_params(
         for key in path:
             node = node.setdefault(key, {})
         node[last] = _make_param(entry, arrays, heads, model_name)
+    weights.refuse_unused(tensors.keys() - used, ignored, model_name)
     return params
 
 

@@ -32,6 +32,7 @@ LAYER = {
 }
 STACK = {"ln_f_scale": "ln_f.weight", "ln_f_bias": "ln_f.bias"}
 POSITIONS = "wpe.weight"
+IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)"  # masks
 PREFIX = "transformer."
 
 
@@ -39,15 +40,17 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     """Converts tensors to parameters {"backbone": …, "embeds_token": {"table"}}, an entry a layer, float32.
 
     Args:
-      tensors: as in the file; names with or without "transformer.". Tied output weights and masks are ignored.
+      tensors: as in the file; names with or without "transformer.". Tied output weights, other heads and masks
+        are ignored.
       heads: H; the tensors do not say it.
 
     Raises:
-      UsageError: a tensor is missing, or D does not divide over H.
+      UsageError: a tensor is missing or has no place, or D does not divide over H.
     """
-    plain = {name.removeprefix(PREFIX): x for name, x in tensors.items()}
+    plain, used = {name.removeprefix(PREFIX): x for name, x in tensors.items()}, set()
 
     def take(name: str) -> np.ndarray:
+        used.add(name)
         return weights.take_tensor(plain, name, "GPT-2")
 
     table = take("wte.weight")
@@ -62,6 +65,7 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
         block["qkv_kernel"] = block["qkv_kernel"].reshape(width, 3, heads, -1)
         block["qkv_bias"] = block["qkv_bias"].reshape(3, heads, -1)
         backbone[f"layer_{layer}"] = block
+    weights.refuse_unused(plain.keys() - used, IGNORED, "GPT-2")
     return {"backbone": backbone, "embeds_token": {"table": table}}
 
 
@@ -91,8 +95,9 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """Reads the parameters from a .safetensors file, or from the one in a folder.
 
     Raises:
-      UsageError: the file cannot be read, or has not these tensors.
+      UsageError: the file cannot be read, has not these tensors, or its config.json has another number of heads.
     """
+    weights.check_config(path, heads, "n_head")
     return weights.load_params(path, to_params, heads)
 
 
@@ -100,6 +105,12 @@ def map_marks(params: Mapping[str, Any]) -> dict[str, int]:
     """Maps each numjax mark to the row that it starts from: none, since GPT-2's vocabulary has the marks by name."""
     del params
     return {}
+
+
+def limit_spare_rows(params: Mapping[str, Any]) -> int:
+    """How many rows the token table may have beyond the vocabulary: none."""
+    del params
+    return 0
 
 
 def write_params(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:

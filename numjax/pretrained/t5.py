@@ -20,6 +20,13 @@ TELLTALE = "encoder.block.0.layer.0.SelfAttention.q.weight"
 # Each numjax mark starts from this row. T5 starts its output with the padding token and ends it with </s>. [MASK]
 # starts from <extra_id_0>, if the table has it.
 MARKS = {"[PAD]": 0, "[CLS]": 0, "[EOS]": 1, "[SEP]": 1, "[MASK]": 32_099}
+# The table may have so many rows more than the vocabulary has pieces: T5's has 128, for <extra_id_*> and padding.
+MAX_SPARE_ROWS = 256
+# Copies of the token table, and a table of the cross attention that T5 never uses.
+IGNORED = (
+    r"(encoder|decoder)\.embed_tokens\.weight"
+    r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
+)
 
 
 def make_entries(encoder: int, decoder: int, is_gated: bool, has_output_table: bool) -> Iterator[ParamEntry]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +16,17 @@ from numjax.runtime import files
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+
+# Heads that published files hold beside the stack; output tables that are tied to the tokens' vectors are among them.
+_HEADS = re.compile(
+    r"(lm_head|cls|pooler|qa_outputs|classifier|classification_head|multiple_choice_head|score|v_head|linear|loss_fct)\."
+)
+# Hugging Face's name of an activation → that of `backbone.mlp`.
+ACTIVATIONS = dict(relu="relu", silu="silu", swish="silu", gelu="gelu", gelu_python="gelu") | dict.fromkeys(
+    ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh"), "gelu_tanh"
+)
+# Settings of config.json of which numjax has only this value.
+FIXED = {"position_embedding_type": "absolute", "scale_embedding": False, "scale_attn_by_inverse_layer_idx": False}
 
 
 def has_weights(path: pathlib.Path) -> bool:
@@ -86,6 +99,21 @@ def take_tensor(tensors: Mapping[str, np.ndarray], name: str, model_name: str) -
     return np.asarray(tensors[name], np.float32)
 
 
+def refuse_unused(names: Iterable[str], ignored: str, model_name: str) -> None:
+    """Checks the tensors that no parameter is made from: unless they are known not to matter, it is another model.
+
+    Args:
+      names: of these tensors. ignored: pattern of the names that may be left out beside heads.
+
+    Raises:
+      UsageError: a tensor is neither a head's nor ignored.
+    """
+    if unused := sorted(name for name in names if not (_HEADS.match(name) or re.fullmatch(ignored, name))):
+        raise UsageError(
+            f"not {model_name}'s weights: {len(unused)} tensors have no place there, the first is {unused[0]!r}"
+        )
+
+
 def _load_file(path: pathlib.Path) -> dict[str, np.ndarray]:
     from safetensors.numpy import load_file
 
@@ -97,26 +125,66 @@ def _load_file(path: pathlib.Path) -> dict[str, np.ndarray]:
         raise UsageError(f"{path} cannot be read as safetensors: {type(error).__name__}: {error}") from None
 
 
-def check_heads(path: pathlib.Path, heads: int, *names: str) -> None:
-    """Checks the number of heads against config.json beside the tensors, if there is one. No tensor says it.
+def check_config(path: pathlib.Path, heads: int, *names: str) -> None:
+    """Checks config.json beside the tensors, if there is one: the number of heads, which no tensor says, and `FIXED`.
 
     Args:
-      names: the keys of config.json to check; missing keys are ignored.
+      names: the keys of config.json for the number of heads; missing keys are ignored.
 
     Raises:
-      UsageError: config.json has another number of heads.
+      UsageError: config.json has another number of heads, or a setting that numjax lacks.
     """
-    folder = path.parent if path.suffix == ".safetensors" else path
-    try:
-        config = files.parse_json((folder / "config.json").read_bytes())
-    except (OSError, ValueError):
-        return
-    for name in names if isinstance(config, dict) else ():
+    folder, config = _read_config(path)
+    for name in names:
         if config.get(name, heads) != heads:
             config_heads = config[name]
             raise UsageError(
                 f"{folder}: its model has {config_heads} heads and this config {heads}: set config.backbone.heads"
             )
+    for name, value in FIXED.items():
+        if config.get(name) not in (None, value):
+            raise UsageError(f"{folder}: its model has {name}={config[name]!r}, and numjax reads only {value!r}")
+
+
+def check_layers(path: pathlib.Path, backbone: Any) -> None:
+    """Checks a backbone's activation and the norms' ε against config.json beside the tensors, if there is one.
+
+    Raises:
+      UsageError: config.json has others, which give other numbers.
+    """
+    folder, config = _read_config(path)
+    for name in ("hidden_act", "activation_function", "feed_forward_proj"):
+        if (value := config.get(name)) is None:
+            continue
+        is_gated = str(value).startswith("gated-")
+        # T5's gated gelu is the tanh form.
+        act = ACTIVATIONS.get("gelu_new" if value == "gated-gelu" else str(value).removeprefix("gated-"))
+        mlp = backbone.layer_options(causal=False).mlp
+        if (act, is_gated) != (mlp.act, mlp.gated):
+            advice = f"set config.backbone.mlp={act!r} and gated={is_gated}" if act else "numjax lacks it"
+            raise UsageError(
+                f"{folder}: its model has {name}={value!r} and this config mlp={mlp.act!r} and gated={mlp.gated}: "
+                f"{advice}"
+            )
+    for name in ("layer_norm_eps", "layer_norm_epsilon"):
+        if (value := config.get(name)) is None:
+            continue
+        epsilon = backbone.layer_options(causal=False).norm.epsilon
+        if not isinstance(value, int | float) or not math.isclose(value, epsilon):
+            raise UsageError(
+                f"{folder}: its model has {name}={value!r} and this config norm_epsilon={epsilon}: set "
+                "config.backbone.norm_epsilon"
+            )
+
+
+def _read_config(path: pathlib.Path) -> tuple[pathlib.Path, Mapping[str, Any]]:
+    """(the folder of the tensors, its config.json; empty if there is none)."""
+    folder = path.parent if path.suffix == ".safetensors" else path
+    try:
+        config = files.parse_json((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return folder, {}
+    return folder, config if isinstance(config, dict) else {}
 
 
 def save_tensors(path: pathlib.Path, tensors: Mapping[str, np.ndarray]) -> None:

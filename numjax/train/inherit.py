@@ -66,9 +66,10 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
             raise UsageError(
                 f"init_from {source}: pretrained weights can be loaded only for backbone {', '.join(PRETRAINED)}"
             )
+        weights.check_layers(source, system.model.backbone)
         source_params, step = family.read_params(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
-        marks = family.map_marks(source_params)
-        rows = _base_rows(system, len(source_params["embeds_token"]["table"]), source, marks)
+        marks, spare = family.map_marks(source_params), family.limit_spare_rows(source_params)
+        rows = _base_rows(system, len(source_params["embeds_token"]["table"]), source, marks, spare)
         source_params = jax.tree.map(lambda x: shard.distribute(x, everywhere), source_params)
     else:
         run = home(source)
@@ -176,19 +177,28 @@ def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
     return rows + [-1] * (system.scheme.vocab_size - len(rows))
 
 
-def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[str, int]) -> list[int]:
+def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[str, int], spare: int) -> list[int]:
     """For each id of this run, the pretrained model's row: the same row for text, that of `marks` for a mark, −1 for
     all other ids after the text.
 
     A mark that has a symbol there takes the row of the symbol's use: [CLS] is <s>, and BART's decoder starts with
     </s>. T5 has more rows than its vocabulary has pieces, and this run's vocabulary has bytes for text that T5 cannot
     spell: these rows and bytes have no counterpart.
+
+    Args:
+      size: the model's rows; spare: how many of them may have no piece.
+
+    Raises:
+      UsageError: the vocabulary is not the model's: its size differs, or text has the id of the model's end mark.
     """
     vocab: Any = system.scheme.vocab
-    n_known = vocab.known
-    if n_known != size and not (marks and n_known < size):
+    n_known, end = vocab.known, marks.get("[EOS]")
+    reason = "" if 0 <= size - n_known <= spare else f"its vocabulary has {size} tokens and ours {n_known}"
+    if not reason and end is not None and (text := vocab.bytes_of(end)):
+        reason = f"its token {end} ends a text and ours is {text.decode(errors='replace')!r}"
+    if reason:
         raise UsageError(
-            f"init_from {source}: its vocabulary has {size} tokens and ours {n_known}: set config.scheme.vocab to "
+            f"init_from {source}: {reason}: set config.scheme.vocab to "
             "dict(name='gpt2', path=FOLDER) of the same model, 'wordpiece' for BERT, or dict(name='sentencepiece', "
             "path=FILE) for T5"
         )

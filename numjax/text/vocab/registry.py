@@ -41,7 +41,7 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
         max_characters=…)`, trained on `texts`, or with `path=` loaded from a .model file or a folder with
         spiece.model;
         `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt;
-        `dict(name="wordpiece", size=…, lower=True, split_digits=False)`, trained on `texts`, or with `path=` loaded
+        `dict(name="wordpiece", size=…, lower=None, split_digits=False)`, trained on `texts`, or with `path=` loaded
         from BERT's vocab.txt, a tokenizer.json, or a folder with one; `dict(name="cells", columns=…)` for a table,
         see `text/vocab/cells.py`.
       texts: the texts to train on (the train split); they are read once, not kept.

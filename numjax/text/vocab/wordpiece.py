@@ -96,7 +96,7 @@ def make(
     marks: tuple[str, ...],
     *,
     size: int = 8000,
-    lower: bool = True,
+    lower: bool | None = None,
     split_digits: bool = False,
     max_characters: int = 200_000_000,
     path: str = "",
@@ -104,12 +104,18 @@ def make(
     """A vocabulary from its config block, see `vocab.build`.
 
     Args:
-      size: number of pieces to train. lower: lower-case and strip accents; a tokenizer.json has its own setting.
+      size: number of pieces to train. lower: lower-case and strip accents; by default as tokenizer_config.json beside
+        vocab.txt says in do_lower_case, else True. A tokenizer.json has its own setting.
       split_digits: each digit is a word, so that a number has the same pieces everywhere.
       path: a vocab.txt, a tokenizer.json, or a folder with one of them.
+
+    Raises:
+      UsageError: the files are no vocabulary, or `lower` contradicts tokenizer_config.json.
     """
+    if lower not in (None, True, False):
+        raise UsageError(f"wordpiece lower={lower!r}: give True or False")
     if not path:
-        return WordPiece(_train(texts, size, lower, split_digits, max_characters), marks)
+        return WordPiece(_train(texts, size, lower in (None, True), split_digits, max_characters), marks)
     root = pathlib.Path(path).expanduser()
     if root.is_dir():
         name = "tokenizer.json" if (root / "tokenizer.json").is_file() else "vocab.txt"
@@ -117,8 +123,28 @@ def make(
     else:
         name, content = root.name, read_file(root, "BERT's vocab.txt or a tokenizer.json")
     if not name.endswith(".json"):
-        content = _from_lines(content, lower)
+        content = _from_lines(content, _choose_lower(root if root.is_dir() else root.parent, lower))
     return WordPiece(_separate_digits(content) if split_digits else content, marks)
+
+
+def _choose_lower(folder: pathlib.Path, lower: bool | None) -> bool:
+    """Whether the text of a folder's vocab.txt is lower-cased, by the option and tokenizer_config.json.
+
+    Raises:
+      UsageError: they differ.
+    """
+    try:
+        stored = files.parse_json((folder / "tokenizer_config.json").read_bytes())["do_lower_case"]
+    except (OSError, ValueError, KeyError, TypeError):
+        stored = None
+    if not isinstance(stored, bool):
+        return lower in (None, True)
+    if lower is not None and bool(lower) != stored:
+        raise UsageError(
+            f"{folder}: its tokenizer_config.json says do_lower_case={stored} and this config lower={lower}: set "
+            f"config.scheme.vocab.lower={stored}"
+        )
+    return stored
 
 
 def _make_tokenizer(table: dict[str, int], lower: bool, split_digits: bool = False) -> Any:
