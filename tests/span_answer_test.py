@@ -114,6 +114,36 @@ def test_a_cased_vocabulary_distinguishes_case(tmp_path):
     assert cased.decode(cased.encode("The Tigris")) == "The Tigris"
 
 
+def test_a_vocab_txt_is_lower_cased_as_its_tokenizer_config_says(words, tmp_path):
+    """A tokenizer.json has its own setting."""
+    cased = vocab.build({"name": "wordpiece", "size": 300, "lower": False}, TEXTS * 5)
+    table = cased.tokenizer.get_vocab()
+    (tmp_path / "vocab.txt").write_text("\n".join(sorted(table, key=table.get)) + "\n")
+    block = {"name": "wordpiece", "path": str(tmp_path)}
+
+    def encode(**options):
+        return vocab.build(block | options).encode("The Tigris")
+
+    lowered = cased.encode("the tigris")
+    assert encode() == encode(lower=True) == lowered != cased.encode("The Tigris") == encode(lower=False)
+    config = tmp_path / "tokenizer_config.json"
+    for content in ("{", "[]", "{}", '{"do_lower_case": "no"}', '{"do_lower_case": true}'):
+        config.write_text(content)
+        assert encode() == encode(lower=True) == lowered
+    with pytest.raises(UsageError, match=r"do_lower_case=True .* lower=False: set config\.scheme\.vocab\.lower=True"):
+        encode(lower=False)
+    config.write_text('{"do_lower_case": false}')
+    assert encode() == encode(lower=False) == cased.encode("The Tigris") == encode(path=str(tmp_path / "vocab.txt"))
+    with pytest.raises(
+        UsageError, match=r"do_lower_case=False .* lower=True: set config\.scheme\.vocab\.lower=False"
+    ):
+        encode(lower=True)
+    with pytest.raises(UsageError, match="lower='no': give True or False"):
+        encode(lower="no")
+    (tmp_path / "tokenizer.json").write_bytes(words.file)
+    assert encode(lower=True) == words.encode("The Tigris")
+
+
 def test_split_digits_are_words_anywhere(tmp_path):
     """This also holds for a loaded vocabulary, which keeps its pieces; decoded texts encode to the same ids."""
     whole = vocab.build({"name": "wordpiece", "size": 300}, [*TEXTS * 5, "2019 2019 2019"])
