@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import types
 from collections import deque
 
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from ml_collections import ConfigDict
 from scipy import stats
 from sklearn import metrics
 
@@ -21,6 +23,7 @@ from numjax.expr.printer import signs
 from numjax.expr.tree import Tree
 from numjax.geometry import neighbours, plots, projections
 from numjax.inspect import Symbol
+from tests import drawn, encoder_decoder_test
 from tests.runs_test import TINY, cache  # noqa: F401  (the fixture builds datasets once)
 
 # -- projections -----------------------------------------------------------------------------------------------------
@@ -367,6 +370,22 @@ def test_nodes_have_the_position_vectors_of_the_tree(workdirs):
         inspect.embed_nodes(model, "x = (")
     with pytest.raises(UsageError, match="more than the context of 192"):
         inspect.embed_positions(model, 193)
+
+
+def test_positions_are_those_of_the_stack_that_has_them(rng):
+    """Those of the decoder, or of TabBERT's encoder over rows."""
+    positions = encoder_decoder_test.POSITIONS["bart"]
+    _, params, _ = encoder_decoder_test.draw_model("bart")
+    tabular = dict(name="tabular", width=16, columns=4, heads=2, field_heads=2, field_mlp_width=16, max_length=40)
+    tokens, _ = drawn.draw_tokens(rng, length=12)
+    x_BTD = np.zeros((*tokens.ids.shape, 16), np.float32)
+    rows = drawn.draw_params(drawn.build_backbone(tabular | {"layers": 1}, positions), rng, x_BTD, tokens)
+    for backbone, name, width in ((params["backbone"], "decoder", 16), (rows, "rows", 64)):
+        config = ConfigDict({"positions": positions})
+        model = types.SimpleNamespace(system=types.SimpleNamespace(config=config), params={"backbone": backbone})
+        vectors = inspect.embed_positions(model, 5, first=1)
+        assert vectors.shape == (5, width)
+        np.testing.assert_array_equal(vectors, backbone[name]["order_sequence"]["places"][3:8])
 
 
 def test_the_figures_of_two_runs(workdirs, tmp_path, capsys):

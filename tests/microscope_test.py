@@ -189,6 +189,27 @@ def test_equal_values_are_no_neighbours_of_each_other():
     assert view.nearest[1].tolist()[0] == 0 and not np.isin(view.nearest, [3, 4]).any()
 
 
+def test_neighbours_of_almost_parallel_vectors_are_those_of_differences():
+    """Products of these vectors differ by less than their rounding, or not at all."""
+    units = vectors.make("dice:form=2,low=0,high=1000000000")(range(100))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    view = views.make_view("", units, np.ones(100, bool), [Decimal(i) for i in range(100)], 100)
+    distances = np.linalg.norm(units[:, None] - units, axis=2)
+    np.testing.assert_allclose(
+        np.take_along_axis(distances, view.nearest, axis=1), np.sort(distances, axis=1)[:, 1:9], rtol=1e-6
+    )
+    assert {*view.nearest[50]} == {46, 47, 48, 49, 51, 52, 53, 54}
+
+
+def test_of_equal_neighbours_the_earlier_comes_first_and_a_zero_vector_has_no_direction():
+    units = vectors.make("dice:form=2,low=0,high=99")(range(100))
+    units[90] = 0
+    view = views.make_view("", units, np.ones(100, bool), [Decimal(i) for i in range(100)], 100)
+    assert all(view.nearest[i].tolist() == [i + d for n in (1, 2, 3, 4) for d in (-n, n)] for i in range(10, 80))
+    np.testing.assert_allclose(view.cosines[90], 0, atol=1e-9)
+    assert 90 not in view.nearest[89]
+
+
 def test_a_table_shows_which_numbers_it_lacks(tmp_path):
     rng = np.random.default_rng(0)
     table = tmp_path / "vectors.txt"

@@ -92,6 +92,31 @@ def test_float32_separates_neighbours_that_differ_by_less_than_its_precision():
     assert rounded["ova"] < naik.scores(host)["ova"] - 15
 
 
+@pytest.mark.parametrize(
+    "embed", ["dice:form=d,dim=300,low=0,high=1000000000", "dice:dim=8,out_of_range=clamp,high=40"]
+)
+def test_nearest_numbers_are_those_of_brute_force(embed):
+    """Vectors may be almost parallel, with products that do not differ; many may be the same."""
+    triples = naik.make_magnitude_triples([str(n) for n in range(300)])
+    unit = naik.normalize(vectors.make(embed, low=0.0)(triples.numbers))
+    smallest, margins = [], []
+    for x, near, _ in triples.strict:
+        others = unit[[z for z in triples.others if z not in (x, near)]]
+        smallest.append(np.linalg.norm(unit[x] - others, axis=1).min())
+        margins.append(((unit[near] - others) * (unit[x] - unit[near] + unit[x] - others)).sum(axis=1).min())
+    distances = naik.chords(unit, triples)
+    np.testing.assert_allclose(distances.smallest, smallest, rtol=1e-9, atol=0)
+    np.testing.assert_array_equal(distances.ova > 0, np.asarray(margins) > 0)
+
+
+def test_a_copy_of_the_nearest_vector_is_no_success():
+    """The words of 0, 1 and 2 have one vector: OVA fails for x = 0 and 1 and 2, whatever is left out as a copy."""
+    triples = naik.make_magnitude_triples(["0", "1", "2", "9"])
+    unit = np.asarray([[1.0, 0], [1, 0], [1, 0], [0, 1]])
+    margins = dict(zip(triples.strict[:, 0].tolist(), naik.chords(unit, triples).ova.tolist(), strict=True))
+    assert margins[0] == margins[1] == margins[2] == 0
+
+
 def test_two_float32_hold_twice_the_digits(rng):
     x = rng.normal(size=100)
     high, low = naik.split_float64(x)
@@ -162,6 +187,16 @@ def test_triples_are_loaded_from_files(folder):
         and remaining.n_skipped == 1
     )
     assert [remaining.numbers[i] for i in remaining.others] == ["9", "4", "2", "700"]
+
+
+def test_ova_needs_a_number_with_a_vector(folder):
+    (folder / "orig_nums.txt").write_text("700\n800\n")
+    triples = naik.read_triples(folder)
+    has_vector = np.asarray([text not in ("700", "800") for text in triples.numbers])
+    with pytest.raises(DataError, match=r"none of the numbers of orig_nums.txt has a vector \(700 first\)"):
+        naik.select_known(triples, has_vector)
+    has_vector[triples.numbers.index("800")] = True
+    assert len(naik.select_known(triples, has_vector)[0].others) == 1
 
 
 @pytest.mark.parametrize(

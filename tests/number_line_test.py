@@ -80,6 +80,21 @@ def test_monotonicity_equals_a_loop(rng):
     assert result.furthest == pytest.approx(n_furthest / 3)
 
 
+def test_equal_distances_are_ties_of_the_rank_correlation(rng):
+    """The distances of DICE-2 depend on |x − y| alone; those of orthonormal vectors are all √2. Both are rounded."""
+    for high in (9, 20, 99):
+        numbers = np.arange(high + 1)
+        unit = naik.normalize(vectors.make("dice:form=2,dim=64", low=0.0, high=float(high))(numbers))
+        assert number_line.measure_monotonicity(numbers, unit, numbers).spearman == pytest.approx(1, abs=1e-9)
+    orthonormal, _ = np.linalg.qr(rng.normal(size=(50, 50)))
+    gaps = np.abs(np.subtract.outer(np.arange(50), np.arange(50)))
+    expected = stats.spearmanr(gaps.ravel(), (gaps > 0).ravel())[0]
+    result = number_line.measure_monotonicity(np.arange(50), orthonormal, np.arange(50))
+    assert result.spearman == pytest.approx(expected) and result.falling == 0
+    noise = 1 + 1e-14 * rng.normal(size=(50, 4))  # fifty times the same vector
+    assert number_line.measure_monotonicity(np.arange(50), noise, np.arange(50)).spearman == 0
+
+
 def test_dice_2_is_monotone_and_dice_d_is_not():
     numbers, anchors = np.arange(0, 10_000, 25), np.arange(0, 400, 20)
 
@@ -140,6 +155,8 @@ def test_carries_and_sweep_print_their_figures(capsys):
     assert list(distances.values()) == pytest.approx(
         [2 * np.sin(np.pi * n / 400) for n in (0, 50, 100, 200)], rel=1e-5
     )
+    shortest = run_geometry(capsys, "carries", "--embed=dice:form=2,dim=8", "--high=20", "--seeds=2")
+    assert all(shortest[name] > 0 for name in ("plain", "carry", "length")), "each kind has a step"
     # Digit sums jump at a carry, and jump most where the number becomes longer.
     jumps = run_geometry(capsys, "carries", "--embed=digit_sum:dim=32", "--high=999")
     assert jumps["plain"] < jumps["carry"] < jumps["length"]
@@ -227,7 +244,7 @@ def test_projector_writes_vectors_and_metadata(tmp_path, capsys):
         ("neighbours --embed=dice --lengths=0", "digits from 1 to 9"),
         ("neighbours --embed=dice --lengths=1 --pool=1:5", "no 10 neighbours"),
         ("monotone --embed=dice --anchors=0", "at least 1"),
-        ("carries --embed=dice --high=5", "10 or more"),
+        ("carries --embed=prototype --high=19 --seeds=2", "20 or more"),
         ("sweep --embed=digit_sum --numbers=7", "vectors of 1 of the numbers"),
         ("projector --embed=dice", "--out=FOLDER"),
         ("projector --embed=dice --numbers=1:3 --out=/proc/nowhere", "cannot write"),

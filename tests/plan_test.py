@@ -264,7 +264,7 @@ def test_a_plan_that_does_not_fit_is_refused_and_names_the_axis(tmp_path):
     assert peak < 1 << 28, "nothing of the size of the batch is computed"
     with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.data"):
         make_plan("decoder_7b", "h100:8", tmp_path, mesh_fsdp=4, mesh_data=1, mesh_tensor=2, optim_batch_size=4096)
-    for name in ("v9:2", "h100:many", "v5e"):
+    for name in ("v9:2", "h100:many", "h100:²", "h100:٤", "v5e"):
         with pytest.raises(UsageError, match=r"give (one such as v5e:16x16|a number of GPUs)"):
             make_plan("decoder_124m", name, tmp_path)
     with pytest.raises(UsageError, match=r"needs --config.topology"):

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 import pytest
 
+from numjax import numeral
 from numjax.errors import DataError, UsageError
-from numjax.probes import networks, probe, train
+from numjax.probes import networks, numbers, probe, train
 from numjax.probes.examples import (
     MIN_HELD_OUT,
     draw_lists,
@@ -108,6 +109,17 @@ def test_pairs_are_of_different_numbers_and_even():
     assert (pairs[:, 0] != pairs[:, 1]).all()
     counts = np.bincount(pairs[:, 0] * 10 + pairs[:, 1], minlength=100)
     assert abs(counts[counts > 0] - 20_000 / 90).max() < 5 * np.sqrt(20_000 / 90) and (counts > 0).sum() == 90
+
+
+def test_numbers_whose_sums_exceed_float64_are_left_out():
+    tables = [[["1", "1e400", "1.7e308"], ["2", "-1e400", "3"]]]
+    lines = numbers.collect_lines(tables, numeral.load_finder("default"), 16)
+    assert lines.literals == ["1", "2", "3"] and lines.values.tolist() == [1, 2, 3] and len(lines.cells) == 3
+    assert [lines.literals[i] for i in lines.items] == ["2", "3", "1", "2"]
+    large = numbers.collect_lines([[["8e307", "7e307"]]], numeral.load_finder("default"), 16)
+    pair = np.asarray([[0, 1]])
+    targets = numbers.make_targets(large.values, numbers.ExamplesByKind(pair[:, :1], pair, pair))
+    assert targets["add"].significand.tolist() == [1.5] and targets["decode"].significand.tolist() == [8]
 
 
 def plant_numbers(numbers, width: int, rng) -> np.ndarray:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -26,10 +27,11 @@ from typing import NamedTuple
 import numpy as np
 
 from numjax.errors import DataError, UsageError
+from numjax.geometry import neighbours
 
 TOLERANCE = 3e-3
 STRICT, BROAD, NUMBERS = "scmag.tsv", "bcmag.tsv", "orig_nums.txt"
-_CANDIDATES = 8  # the nearest of these is decided by differences
+_CANDIDATES = 8  # the nearest of these, and of those that tie with them, is decided by differences
 _BLOCK = 512  # triples computed at once
 
 
@@ -209,7 +211,7 @@ def select_known(triples: Triples, has_vector: np.ndarray) -> tuple[Triples, lis
       (triples over the numbers that have a vector, the numbers that have none).
 
     Raises:
-      DataError: no triple is left.
+      DataError: no triple is left, or no number that OVA compares with.
     """
     if has_vector.all():
         return triples, []
@@ -226,6 +228,11 @@ def select_known(triples: Triples, has_vector: np.ndarray) -> tuple[Triples, lis
     missing = [text for text, is_known in zip(triples.numbers, has_vector, strict=True) if not is_known]
     if not len(selection[0]) or not len(selection[1]):
         raise DataError(f"no triple has vectors for all of its numbers: {len(missing)} have none, {missing[0]} first")
+    if not has_vector[triples.others].any():
+        raise DataError(
+            f"none of the numbers of {NUMBERS} has a vector ({triples.numbers[triples.others[0]]} first): "
+            f"give another table or other numbers, or remove the file"
+        )
     numbers = [text for text, is_known in zip(triples.numbers, has_vector, strict=True) if is_known]
     others = new_index[triples.others[has_vector[triples.others]]]
     return Triples(numbers, selection[0], selection[1], others, len(triples.strict) - len(selection[0])), missing
@@ -256,24 +263,34 @@ def chords(u_ND: np.ndarray, triples: Triples) -> TripleDistances:
     def margin(x_RD: np.ndarray, near_RD: np.ndarray, other_RD: np.ndarray) -> np.ndarray:
         return ((near_RD - other_RD) * ((x_RD - near_RD) + (x_RD - other_RD))).sum(axis=-1)
 
-    strict, broad = triples.strict, triples.broad
+    strict, broad, others_M = triples.strict, triples.broad, _drop_copies(u_ND, triples.others)
     smallest, margins = [], []
     for begin in range(0, len(strict), _BLOCK):
         rows = strict[begin : begin + _BLOCK]
         # Products find the candidates, to half of the digits. Differences give exact distances.
-        similarity = u_ND[rows[:, 0]] @ u_ND[triples.others].T
-        similarity[(triples.others == rows[:, :1]) | (triples.others == rows[:, 1:2])] = -np.inf
-        n_candidates = min(_CANDIDATES, similarity.shape[1])
-        candidates = np.argpartition(-similarity, n_candidates - 1, axis=1)[:, :n_candidates]
-        is_candidate = np.isfinite(np.take_along_axis(similarity, candidates, axis=1))
-        x, plus, others = u_ND[rows[:, :1]], u_ND[rows[:, 1:2]], u_ND[triples.others[candidates]]
-        smallest.append(np.where(is_candidate, np.linalg.norm(x - others, axis=2), np.inf).min(axis=1))
-        margins.append(np.where(is_candidate, margin(x, plus, others), np.inf).min(axis=1))
+        similarity = u_ND[rows[:, 0]] @ u_ND[others_M].T
+        similarity[(others_M == rows[:, :1]) | (others_M == rows[:, 1:2])] = -np.inf
+        for (x, plus, _), similarity_M in zip(rows, similarity, strict=True):
+            others = u_ND[others_M[neighbours.find_candidates(similarity_M, _CANDIDATES)]]
+            smallest.append(np.linalg.norm(u_ND[x] - others, axis=1).min(initial=np.inf))
+            margins.append(margin(u_ND[x], u_ND[plus], others).min(initial=np.inf))
     return TripleDistances(
-        distance(strict[:, :2]), distance(strict[:, ::2]), np.concatenate(smallest),
+        distance(strict[:, :2]), distance(strict[:, ::2]), np.asarray(smallest),
         distance(broad[:, :2]), distance(broad[:, ::2]),
-        np.concatenate(margins), margin(*u_ND[strict.T]), margin(*u_ND[broad.T]),
+        np.asarray(margins), margin(*u_ND[strict.T]), margin(*u_ND[broad.T]),
     )  # fmt: skip
+
+
+def _drop_copies(u_ND: np.ndarray, others_M: np.ndarray) -> np.ndarray:
+    """Drops the fourth and later copies of a vector: all would be candidates. x and x⁺ may be two of the others."""
+    copies: Counter[bytes] = Counter()
+    first_copies = []
+    for index in others_M:
+        vector = u_ND[index].tobytes()
+        copies[vector] += 1
+        if copies[vector] <= 3:
+            first_copies.append(index)
+    return np.asarray(first_copies)
 
 
 def scores(distances: TripleDistances, tolerance: float = TOLERANCE) -> dict[str, float]:

@@ -15,6 +15,7 @@ from numjax.errors import UsageError
 
 METRICS = ("cosine", "euclid")
 PERMUTATIONS = 2000
+ROUNDING = 1e-14  # more than a product of two unit vectors is off in float64
 
 
 class Share(NamedTuple):
@@ -67,6 +68,17 @@ def find_nearest(distances_NN: np.ndarray, k: int = 5) -> np.ndarray:
     others_NN = np.array(distances_NN, np.float64)
     np.fill_diagonal(others_NN, np.inf)
     return np.argsort(others_NN, axis=1, kind="stable")[:, : min(k, len(others_NN) - 1)]
+
+
+def find_candidates(cosines_N: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the k largest cosines, and of those that rounding does not separate from the kth, ascending.
+
+    Products of almost parallel vectors differ by less than their rounding, so the candidates must be compared by
+    differences of the vectors. A cosine of −inf is left out.
+    """
+    k = min(k, len(cosines_N))
+    edge = np.partition(cosines_N, -k)[-k] - ROUNDING
+    return np.flatnonzero((cosines_N >= edge) & np.isfinite(cosines_N))
 
 
 def find_rank(distances_NN: np.ndarray, index: int, neighbour: int) -> int:

@@ -118,7 +118,7 @@ def measure_monotonicity(values_N: np.ndarray, x_ND: np.ndarray, anchors_A: np.n
     values_N, x_ND = _check_ascending(values_N, 2), np.asarray(x_ND, np.float64)
     longest = np.linalg.norm(x_ND, axis=1).max()
     falling = steps = furthest = 0
-    gaps, distances = [], []
+    gaps, rounded_distances = [], []
     for anchor in anchors_A:
         distance = np.linalg.norm(x_ND - x_ND[anchor], axis=1)
         gap = np.abs(values_N - values_N[anchor])
@@ -130,8 +130,9 @@ def measure_monotonicity(values_N: np.ndarray, x_ND: np.ndarray, anchors_A: np.n
         end_distance = distance[[0, -1]][ends == ends.max()].max()
         furthest += bool(end_distance >= distance.max() - SAME * longest)
         gaps.append(gap)
-        distances.append(distance)
-    rho = stats.spearmanr(np.concatenate(gaps), np.concatenate(distances))[0] if np.ptp(distances) > 0 else 0.0
+        rounded_distances.append(np.round(distance / (SAME * longest or 1.0)))
+    is_constant = np.ptp(rounded_distances) == 0
+    rho = 0.0 if is_constant else stats.spearmanr(np.concatenate(gaps), np.concatenate(rounded_distances))[0]
     return Monotonicity(falling / steps, float(rho), steps, furthest / len(anchors_A))  # type: ignore[arg-type]
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 def embed_positions(model: Loaded, count: int, first: int = 0) -> np.ndarray:
     """The learned vectors of `count` positions from `first` on, float32[count, D].
 
+    An encoder–decoder has a table in each stack: those of the decoder are returned.
+
     Raises:
       UsageError: the model has no learned positions, or too few.
     """
@@ -23,7 +25,10 @@ def embed_positions(model: Loaded, count: int, first: int = 0) -> np.ndarray:
     if not names:
         raise UsageError("this model has no learned positions: load a run with positions.sequence=learned")
     start = first + model.system.config.positions[names[0]].get("offset", 0)
-    table = model.params["backbone"][f"order_{names[0]}"]["places"]
+    backbone = model.params["backbone"]
+    # An encoder–decoder and TabBERT have their positions in stacks of their own.
+    stack = backbone.get("decoder") or backbone.get("rows") or backbone
+    table = stack[f"order_{names[0]}"]["places"]
     if start + count > len(table):
         raise UsageError(f"{first + count} positions are more than the context of {len(table)}")
     return processes.fetch(table)[start : start + count].astype(np.float32)

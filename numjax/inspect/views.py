@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numjax.geometry import neighbours, projections
+from numjax.geometry import naik, neighbours, projections
 
 NEAREST = 8
 CELLS = 100  # of a map, along each side
+# Two distances from a number count as equal if they differ by less than this share of the furthest candidate's.
+_SAME = 1e-12
 
 
 class Map(NamedTuple):
@@ -31,8 +33,8 @@ class View(NamedTuple):
     Attributes:
       name: of the embedding in a run; "" for an embedding by itself.
       vectors: float64[N, D], zeros for numbers without a vector. has_vector: bool[N].
-      nearest: int[N, k], the numbers of other value that are nearest by cosine, nearest first; −1 where there are
-        fewer. Of numbers of equal value only the first is listed. cosines: float64[N, k].
+      nearest: int[N, k], the numbers of other value that are nearest by cosine, nearest first, on ties the earlier
+        first; −1 where there are fewer. Of numbers of equal value only the first is listed. cosines: float64[N, k].
       maps: of the first numbers one by one, and of the whole range.
       points: float64[N, 2], on the first two principal components of the range. share: their shares of its variance.
     """
@@ -65,7 +67,7 @@ def make_view(
     vectors_ND = np.where(has_vector[:, None], np.asarray(vectors_ND, np.float64), 0.0)
     distances_NN = neighbours.distances(vectors_ND)
     cosines_NN = 1 - distances_NN
-    nearest, cosines = _find_nearest(distances_NN, has_vector, values)
+    nearest, cosines = _find_nearest(naik.normalize(vectors_ND), distances_NN, has_vector, values)
     range_has = has_vector[:range_size]
     range_cosines = np.where(range_has[:, None] & range_has, cosines_NN[:range_size, :range_size], np.nan)
     steps = sorted({1, -(-range_size // CELLS)})
@@ -75,7 +77,7 @@ def make_view(
 
 
 def _find_nearest(
-    distances_NN: np.ndarray, has_vector: np.ndarray, values: Sequence[Decimal]
+    u_ND: np.ndarray, distances_NN: np.ndarray, has_vector: np.ndarray, values: Sequence[Decimal]
 ) -> tuple[np.ndarray, np.ndarray]:
     first_index: dict[Decimal, int] = {}
     for i, value in enumerate(values):
@@ -84,10 +86,17 @@ def _find_nearest(
     first_N = np.asarray([first_index.get(value, -1) for value in values])
     is_listed = first_N == np.arange(len(values))
     others_NN = np.where(is_listed & (first_N[:, None] != first_N) & has_vector[:, None], distances_NN, np.inf)
-    nearest = neighbours.find_nearest(others_NN, NEAREST)
-    nearest_distances = np.take_along_axis(others_NN, nearest, axis=1)
-    is_other = np.isfinite(nearest_distances)
-    return np.where(is_other, nearest, -1), np.where(is_other, 1 - nearest_distances, 0.0)
+    count, has_direction = min(NEAREST, len(values) - 1), np.square(u_ND).sum(axis=1) > 0
+    nearest, cosines = np.full((len(values), count), -1), np.zeros((len(values), count))
+    for i, others_N in enumerate(others_NN):
+        candidates = neighbours.find_candidates(1 - others_N, count)
+        # Products find candidates. Differences, which do not cancel, decide.
+        exact = np.square(u_ND[candidates] - u_ND[i]).sum(axis=1) / 2
+        distances = np.where(has_direction[i] & has_direction[candidates], exact, others_N[candidates])
+        rounded_distances = np.round(distances / (_SAME * distances.max(initial=0.0) or 1.0))
+        order = np.argsort(rounded_distances, kind="stable")[:count]
+        nearest[i, : len(order)], cosines[i, : len(order)] = candidates[order], 1 - distances[order]
+    return nearest, cosines
 
 
 def average_cells(cosines_RR: np.ndarray, step: int) -> np.ndarray:

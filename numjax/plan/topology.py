@@ -64,7 +64,7 @@ def find(name: str) -> Topology:
     """
     kind, _, size = name.partition(":")
     if kind in GPUS:
-        if not size.isdigit() or int(size) < 1:
+        if not (size.isascii() and size.isdecimal()) or int(size) < 1:
             raise UsageError(f"config.topology={name!r}: give a number of GPUs, such as {kind}:64")
         chip = chips.find(GPUS[kind])
         assert chip is not None

@@ -8,6 +8,7 @@ Legend: V distinct number strings, N examples, k numbers an example.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ def collect_lines(
     """Collects the numbers of all cells with exactly one number, as `find` (a rule of `numjax.numeral`) parses it.
 
     Args:
-      longest: in characters; longer numbers are left out.
+      longest: in characters; longer numbers are left out, and so are those whose sums float64 cannot hold.
       earlier: lines collected before; the new ones continue their numbering.
     """
     literals = list(earlier.literals) if earlier else []
@@ -98,9 +99,12 @@ def _index_number(cell, find, longest, index, literals, values) -> int:
         return -1
     literal = spans[0].text
     if literal not in index:
+        value = float(spans[0].value)
+        if not math.isfinite(2 * value):  # the sum of two numbers is a target
+            return -1
         index[literal] = len(literals)
         literals.append(literal)
-        values.append(float(spans[0].value))
+        values.append(value)
     return index[literal]
 
 

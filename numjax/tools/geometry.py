@@ -247,8 +247,8 @@ def _run_projector(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_carries(flags: argparse.Namespace) -> dict[str, Any]:
-    if not 10 <= flags.high < MAX_NUMBERS:
-        raise UsageError(f"--high={flags.high}: 10 or more, below {MAX_NUMBERS:,}")
+    if not 20 <= flags.high < MAX_NUMBERS:
+        raise UsageError(f"--high={flags.high}: 20 or more, for the first carry (19 to 20), below {MAX_NUMBERS:,}")
     options = _parse_options(flags, ["0", str(flags.high)])
     measure = functools.partial(measure_carries, flags.embed, flags.high, chords=flags.metric == "chord")
     return _summarise([measure(seed=seed, **options) for seed in range(_count_seeds(flags))]) | {
