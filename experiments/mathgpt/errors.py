@@ -37,16 +37,17 @@ def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing of Table 3, then writes errors.{md,json}."""
     options = command.parse_options(settings.make_parser(__doc__ or ""), words)
     task = settings.EQUATION.task
-    results = {name: by_fold for name, by_fold in settings.run(options, SYSTEMS).items() if name[0] == task}
+    systems, labels = settings.add_copying(options, SYSTEMS, LABELS)
+    results = {name: by_fold for name, by_fold in settings.run(options, systems).items() if name[0] == task}
     for (_, name), by_fold in results.items():
         for fold, result in by_fold.items():
-            cell = settings.make_cell(options, name, SYSTEMS[name], fold)
+            cell = settings.make_cell(options, name, systems[name], fold)
             file = runs.workdir(cell, fold, options.out) / "predictions" / "equation_extraction.jsonl"
             by_fold[fold] = result._replace(
                 metrics={"test": measure_pairs(load_pairs(file))} if file.is_file() else {},
                 settings={},  # `--known` must not take these metrics for Table 3's
             )
-    entries = tables.compare(results, [TableRow(LABELS[name], name) for name in SYSTEMS], COLUMNS, settings.REFERENCE)
+    entries = tables.compare(results, [TableRow(labels[name], name) for name in systems], COLUMNS, settings.REFERENCE)
     text = report.publish(
         "errors",
         "Where the equations of Table 3 go wrong",
@@ -54,8 +55,8 @@ def main(words: Sequence[str] | None = None) -> None:
         {"": (entries, COLUMNS)},
         results,
         options,
-        LABELS[settings.REFERENCE],
-        settings.make_trials([LABELS[name] for name in SYSTEMS], options),
+        labels[settings.REFERENCE],
+        settings.make_trials([labels[name] for name in systems], options),
         per="fold",
     )
     report.print_report(text, options, "errors.md", "errors.json")

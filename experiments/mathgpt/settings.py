@@ -142,6 +142,14 @@ TRIALS = dict.fromkeys(("MathGPT", *COPYING[1].values()), 1)
 DRAWN_BY = {"table3": "mathgpt.table3"}
 
 
+def add_copying(
+    options: argparse.Namespace, systems: Mapping[str, str], labels: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Table 3's systems and their labels, at overnight with those that copy numbers by design."""
+    more_systems, more_labels = COPYING if options.scale == overnight.NAME else ({}, {})
+    return {**systems, **more_systems}, {**labels, **more_labels}
+
+
 def write_table(
     name: str,
     title: str,
@@ -162,8 +170,8 @@ def write_table(
       paper: system → title of a column → mean and deviation, as far as the paper has them.
     """
     options = command.parse_options(make_parser(doc or "", folded_task), words)
-    more_systems, more_labels = COPYING if (name, options.scale) == ("table3", overnight.NAME) else ({}, {})
-    systems, labels = {**systems, **more_systems}, {**labels, **more_labels}
+    if name == "table3":
+        systems, labels = add_copying(options, systems, labels)
     first_words = next(iter(systems.values()))
     config = make_config(options, first_words, options.seeds[0], folded_task)
     counts = pretraining.prepare(options, config, folded_task.field)
