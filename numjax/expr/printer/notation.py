@@ -42,22 +42,32 @@ _COMMAND[Tree("V", "⋯")] = r"\cdots"
 RULES: dict[str, Callable[[Tree, tuple[Tree, ...]], Printed | None]] = {}
 
 
+# No lru_cache: its call counts as a level of recursion, of which deep trees need all that there are.
+_PRINTED: dict[Tree, Printed] = {}
+_MOST_PRINTED = 1 << 14
+
+
 def print_at(tree: Tree, power: int) -> str:
     """A part's text, in parentheses if its power is lower."""
     text, own_power = print_tree(tree)
     return text if own_power >= power else f"({text})"
 
 
-@functools.lru_cache(maxsize=1 << 14)
 def print_tree(tree: Tree) -> Printed:
     """A part's text and power. What stands around a part asks for both more than once, so they are remembered:
     otherwise the time would double with each level of depth."""
     children = tree.children
     if children is None:
         return print_leaf(tree)
-    rule = RULES.get(tree.type)
-    result = rule(tree, children) if rule is not None else None
-    return print_general(tree) if result is None else result
+    printed = _PRINTED.get(tree)
+    if printed is None:
+        rule = RULES.get(tree.type)
+        result = rule(tree, children) if rule is not None else None
+        printed = print_general(tree) if result is None else result
+        if len(_PRINTED) >= _MOST_PRINTED:
+            _PRINTED.clear()
+        _PRINTED[tree] = printed
+    return printed
 
 
 def print_general(tree: Tree) -> Printed:
