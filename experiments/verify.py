@@ -130,11 +130,12 @@ def check_entry(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], 
 
 
 def list_tasks(name: str) -> set[str]:
-    """The tasks of a table that a run of this name can be of: runs name their fold (math23k-0), or their dataset
+    """The tasks of a table that a run of this name can be of: some runs name their fold (math23k-0), or their dataset
     (ofeq-headline)."""
-    first, _, rest = name.partition("-")
-    task, _, fold = name.rpartition("-")
-    return {name, rest} | ({task} if fold.isdigit() else set()) if first and rest else {name}
+    before, _, after = name.rpartition("-")
+    if not before:
+        return {name}
+    return {name, before if after.isdigit() else name.partition("-")[2]}
 
 
 def list_notes(root: pathlib.Path) -> Iterator[str]:

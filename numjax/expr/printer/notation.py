@@ -41,8 +41,7 @@ _COMMAND[Tree("V", "⋯")] = r"\cdots"
 # it in, since printing is recursive.
 RULES: dict[str, Callable[[Tree, tuple[Tree, ...]], Printed | None]] = {}
 
-
-# No lru_cache: its call counts as a level of recursion, of which deep trees need all that there are.
+# What `print_tree` remembers. No lru_cache: its call counts as a level of recursion, and deep trees need all of them.
 _PRINTED: dict[Tree, Printed] = {}
 _MOST_PRINTED = 1 << 14
 

@@ -60,8 +60,6 @@ _LONE_OPERAND = re.compile(rf"{_NUMBER}[A-Za-z]?|[kxyz]")
 _PARTNER = {")": "(", "]": "[", "}": "{", r"\}": r"\{"}
 _ESCAPED = re.compile(rf"\\textbackslash ?|\\([{{}}$%_&])|(?:{_MACROS})(?![A-Za-z])")
 _FENCED = re.compile(rf"({re.escape(OPEN)}.*?{re.escape(CLOSE)})", re.DOTALL)
-
-
 # What cannot end a formula.
 _UNENDING = frozenset(("sign", "relation", "infix", "script", "times", "prefix", "dollar"))
 
