@@ -483,14 +483,16 @@ class WrittenPlaces(NamedTuple):
     """The positions of numbers that a scheme writes place by place.
 
     Attributes:
-      lowest: the lowest decimal place. count: the number of places, of which each is a position.
+      lowest: the lowest decimal place. count: the number of places.
       least, most: the digits that a place may hold.
+      size: how many places each position holds.
     """
 
     lowest: int
     count: int
     least: int
     most: int
+    size: int = 1
 
 
 class Allowed(NamedTuple):

@@ -25,28 +25,29 @@ NUM, K = drawn.NUM, 8
 DIGITS = [(0, 9), (0, 18), (0, 19), (-9, 18)]
 
 
-def make_head(least: int = 0, most: int = 19, fraction: int = 0):
-    context = drawn.CONTEXT | {"width": 32, "digits": K, "written_places": WrittenPlaces(-fraction, K, least, most)}
+def make_head(least: int = 0, most: int = 19, fraction: int = 0, size: int = 1):
+    places = WrittenPlaces(-fraction, K + -K % size, least, most, size)
+    context = drawn.CONTEXT | {"width": 32, "digits": places.count, "written_places": places}
     return build("heads", {"name": "carry_save"}, **context)
 
 
 def make_output(head, log_probs: np.ndarray) -> HeadOut:
-    """An output with these log-probabilities float[B, T, S] of digits: hidden states are independent, so that a
-    matrix maps them to any logits."""
-    count = int(np.prod(log_probs.shape[:-1]))
+    """An output with these log-probabilities float[B, T, S] or [B, T, N, S] of digits: hidden states are independent,
+    so that a matrix maps them to any logits."""
+    count = int(np.prod(log_probs.shape[:2]))
     assert count <= 31, "more positions than independent directions"
     h = np.random.default_rng(0).standard_normal((count, 32)).astype(np.float32)
     inputs, _ = drawn.draw_tokens(np.random.default_rng(0), 1, 8)
     table = np.zeros((drawn.VOCAB, 32), np.float32)
     params = head.init(jax.random.key(0), h[:, None], inputs, table)["params"]
-    out = head.apply({"params": params}, h.reshape(*log_probs.shape[:-1], 32), inputs, table)
+    out = head.apply({"params": params}, h.reshape(*log_probs.shape[:2], 32), inputs, table)
     normed = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5)
     kernel = np.linalg.lstsq(normed, log_probs.reshape(count, -1), rcond=None)[0]
     return out._replace(weights=dict(out.weights) | {"number_kernel": jnp.asarray(kernel, jnp.float32)})
 
 
 def make_targets(rows: list[list[tuple[Decimal | int, int]]]) -> Targets:
-    """Rows of (number, its places), with a token that is no number before each."""
+    """Rows of (number, its positions), with a token that is no number before each."""
     length = max(sum(1 + places for _, places in row) for row in rows)
     ids, index = np.ones((len(rows), length), np.int32), np.full((len(rows), length), -1, np.int32)
     values = np.zeros((len(rows), length), object)
@@ -115,6 +116,33 @@ def test_the_probability_of_a_number_is_the_sum_over_its_strings(digits, places,
     parts = head._number_parts(out, make_targets([[(a, places), (b, places)] for a, b in pairs]))["digits"]
     np.testing.assert_allclose(parts[:, : places + 1].sum(-1), np.log([first[a] for a, _ in pairs]), atol=2e-4)
     np.testing.assert_allclose(parts[:, places + 1 :].sum(-1), np.log([second[b] for _, b in pairs]), atol=2e-4)
+
+
+@pytest.mark.parametrize("digits", [(0, 9), (0, 19), (-9, 18)], ids=str)
+def test_the_probability_of_limbs_is_the_sum_over_their_strings(digits, rng):
+    """A number of three places at one position, and with digits that hold no carry one of six places at two."""
+    head = make_head(*digits, size=3)
+    positions = 1 + (digits == (0, 9))
+    logs = draw_log_probs(rng, (1, 3 + positions, 3), *digits)
+    first = sum_strings(logs[0, 1], digits[0])
+    second = sum_strings(logs[0, 3:].reshape(3 * positions, -1), digits[0])
+    low = -1000 if digits[0] < 0 else 0
+    chosen = [v for v in rng.permutation(list(first)).tolist() if low <= v < 1000][:20]
+    others = [v for v in rng.permutation(list(second)).tolist() if low <= v < 1000**positions][:20]
+    out, pairs = make_output(head, logs), list(zip(chosen, others, strict=True))
+    out = out._replace(hidden=jnp.broadcast_to(out.hidden, (len(pairs), *out.hidden.shape[1:])))
+    parts = head._number_parts(out, make_targets([[(a, 1), (b, positions)] for a, b in pairs]))["digits"]
+    np.testing.assert_allclose(parts[:, :2].sum(-1), np.log([first[a] for a, _ in pairs]), atol=2e-4)
+    np.testing.assert_allclose(parts[:, 2:].sum(-1), np.log([second[b] for _, b in pairs]), atol=2e-4)
+
+
+def test_a_written_limb_is_the_sum_of_its_likeliest_digits(rng):
+    head = make_head(-9, 18, size=3)
+    logs = draw_log_probs(rng, (1, 6, 3), -9, 18)
+    out = make_output(head, logs)
+    numerals, _ = head.number(out._replace(hidden=out.hidden[0]), None)
+    expected = ((logs[0].argmax(-1) - 9) * [1, 10, 100]).sum(-1)
+    assert [int(value or 0) for value in to_decimals(numerals)] == expected.tolist()
 
 
 def test_the_probabilities_of_all_numbers_of_a_length_sum_to_one(rng):
@@ -244,13 +272,21 @@ def test_the_ids_depend_on_the_question_alone(vocabulary):
     product = make_scheme(vocabulary, room="sum")
     assert make_row(product, "123 * 45 =", "5535")[0].ids.tolist().count(scheme.vocab.mark("[NUM]")) == 5
     assert make_row(scheme, "1 + 2 =", "12345")[0].ids.tolist().count(scheme.vocab.mark("[NUM]")) == 5 + 2
+    limbs = make_scheme(vocabulary, size=3, places=9, fraction=3)
+    for question, answer, count in (("12 + 3 =", "15", 1), ("123 + 4 =", "127", 2), ("1 + 2 =", "123456", 2)):
+        row = make_row(limbs, question, answer)[0].ids.tolist()
+        assert row.count(limbs.vocab.mark("[NUM]")) == 1 + count
 
 
 @pytest.mark.parametrize(
     "answer", ["0", "7", "-12", "0.5", "12.25", "007", "1.50", "1e3", "1,234", "50%", "99999", "-0"]
 )
 def test_every_answer_comes_back_and_obeys_the_grammar(vocabulary, answer):
-    for options in ({"digits": "-9..19", "fraction": 2}, {"places": 3}):
+    for options in (
+        {"digits": "-9..19", "fraction": 2},
+        {"places": 3},
+        {"digits": "-9..19", "places": 9, "fraction": 3, "size": 3},
+    ):
         scheme = make_scheme(vocabulary, **options)
         features, document = make_row(scheme, "12 + 3 =", answer)
         assert scheme.decode(features.ids, features.numbers) == document
@@ -294,6 +330,10 @@ def test_digits_become_numbers_with_their_carries(vocabulary, rng):
         assert all(Decimal(number.surface) == number.value for number in numbers)
         assert scheme.decode([*spelled, *ids], numbers) == tuple(numbers)
         assert all(scheme.holds(number) for number in numbers)
+    limbs = make_scheme(vocabulary, digits="-9..18", places=21, size=3)
+    number_ids = [limbs.vocab.mark(name) for name in ("[R]", "[NUM]", "[NUM]", "[/R]")]
+    (number,) = limbs.join_numbers(number_ids, [Decimal(1_005), Decimal(-7)])
+    assert number.value == 1_005 - 7_000, "a limb is worth a thousand of the one before it"
     cut = (Mark("[R]"), Mark("[NUM]"))
     assert scheme.decode([opening, num_id]) == cut, "a number without its end is none"
     assert scheme.join_numbers([opening, num_id], [Decimal(3)]) == []
@@ -322,6 +362,9 @@ def test_an_answer_of_one_number_is_written_in_places(vocabulary):
         ({"digits": "1..9"}, "must be a range that holds"),
         ({"digits": "0-9"}, "must be a range that holds"),
         ({"room": "all"}, "room must be one of longest, sum"),
+        ({"size": 2}, "size must be 1 or 3 places"),
+        ({"size": 3}, "places and fraction multiples of it, not size=3, places=20"),
+        ({"size": 3, "places": 9, "fraction": 1}, "multiples of it.*fraction=1"),
     ],
 )
 def test_options_out_of_range_are_refused(vocabulary, options, message):
@@ -378,6 +421,31 @@ def test_the_places_of_given_and_written_digits_meet(vocabulary, ahead):
         state, value = producer.step(state, jnp.asarray([token]), None)
         steps.append(np.asarray(value)[0])
     np.testing.assert_array_equal(np.stack(steps)[end:], channel[end:])
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_limb_meets_the_lowest_of_its_places(vocabulary, ahead):
+    scheme = make_scheme(vocabulary, size=3, places=9, fraction=3)
+    features, _ = make_row(scheme, "12345.5 + 3.25 =", "12348.75")
+    (producer,) = make_positions(scheme, ahead=ahead).producers()
+    channel = producer.compute(features.ids)
+    names = [scheme.vocab.mark_name(int(i)) or scheme.vocab.decode([int(i)]) for i in features.ids]
+    given = [int(place) for name, place in zip(names, channel[:, 0], strict=True) if name.isdigit()]
+    assert given == [9, 8, 7, 6, 5, 4, 5, 4, 3], "the digit for 10^k has position k + 2 + 3"
+    written = [int(place) for name, place in zip(names, channel[:, 0], strict=True) if name == "[NUM]"]
+    assert written == [place + 3 * ahead for place in (2, 5, 8)]
+    assert channel[names.index("[R]"), 0] == (2 if ahead else 1)
+    # A number that the places do not hold is spelled: its digits have one place each.
+    spelled, _ = make_row(scheme, "12 + 3 =", "0015")
+    places = producer.compute(spelled.ids)[:, 0][-6:-2].tolist()
+    assert places == [place + ahead for place in (2, 3, 4, 5)]
+    for ids in (features.ids, spelled.ids):
+        (start,) = np.flatnonzero(ids == scheme.vocab.mark("[SEP]"))
+        state, steps = producer.begin(1), []
+        for token in ids:
+            state, value = producer.step(state, jnp.asarray([token]), None)
+            steps.append(np.asarray(value)[0])
+        np.testing.assert_array_equal(np.stack(steps)[start:], producer.compute(ids)[start:])
 
 
 def test_a_bias_knows_only_how_far_places_are_apart(vocabulary):

@@ -205,6 +205,18 @@ def test_quantiles_of_written_places_are_over_all_strings(digits, rng):
         check_quantiles(own, np.asarray(list(table), float), np.asarray(list(table.values())))
 
 
+def test_quantiles_of_written_limbs_are_over_all_strings(rng):
+    """Of one limb of three places, and of two limbs with digits that hold no carry."""
+    for digits, positions in (((0, 19), 1), ((-9, 18), 1), ((0, 9), 2)):
+        head = make_head(*digits, size=3)
+        logs = special.log_softmax(rng.standard_normal((1, 1 + positions, 3, digits[1] - digits[0] + 1)) * 2, axis=-1)
+        targets = make_targets([[(1, positions)]])
+        quantiles = head.number_quantiles(make_output(head, logs), targets, jnp.asarray(LEVELS))
+        values = to_decimals(quantiles._replace(valid=np.ones((1, 1 + positions, len(LEVELS)), bool)))
+        table = sum_strings(logs[0, 1:].reshape(3 * positions, -1), digits[0])
+        check_quantiles(values[-len(LEVELS) :], np.asarray(list(table), float), np.asarray(list(table.values())))
+
+
 @pytest.mark.parametrize("digits", [(0, 9), (0, 19), (-9, 18)], ids=str)
 def test_masses_of_written_places_are_those_of_all_strings(digits, rng):
     """Of two places, whose strings also denote numbers of three digits; no other number has a mass."""

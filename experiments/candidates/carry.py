@@ -1,6 +1,6 @@
 """The test that could reject the carry-marginalised head: sums, differences, products, the largest number, copies.
 
-python -m experiments.candidates.carry                      # laptop: three seeds, 54 runs, a night on 2 cores
+python -m experiments.candidates.carry                      # laptop: three seeds, 72 runs, a night on 2 cores
 python -m experiments.candidates.carry --only=add           # one operation
 python -m experiments.candidates.carry --scale=smoke        # for form alone, minutes
 """
@@ -27,6 +27,10 @@ OPERATIONS: Mapping[str, Mapping[str, object]] = {
 def list_options(operation: str, system: str) -> dict[str, object]:
     """The options of the scheme for an operation."""
     options = {} if system == "digits" else {f"scheme.{name}": value for name, value in OPERATIONS[operation].items()}
+    if system == "limbs":
+        # Places and decimals are multiples of three.
+        options |= {"scheme.size": 3, "scheme.places": 24, "data.digits": 24}
+        options |= {"scheme.fraction": 6} if "scheme.fraction" in options else {}
     return options | ({"scheme.digits": "0..9"} if system == "parallel" else {})
 
 
@@ -36,6 +40,7 @@ CONTEST = Contest(
     list(OPERATIONS),
     {
         "carry_save": System("carry_save", "All places at once, with carries", (POSITIONS,)),
+        "limbs": System("carry_save", "Limbs of three places at once, with carries", (POSITIONS,)),
         "parallel": System("parallel", "All places at once, plain digits", (POSITIONS,)),
         "digits": System("digits_rev_answer", "Digit by digit, lowest first", (POSITIONS,)),
     },

@@ -1,6 +1,6 @@
-"""Each decimal place of a number at a position of its own, as a digit that may hold a carry.
+"""Each decimal place of a number, or three of them, at a position of its own, as digits that may hold a carry.
 
-Legend: B rows, T positions, D width, S redundant digits.
+Legend: B rows, T positions, D width, N decimal places of a position, S redundant digits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
 
 
 class Head(base.NumberWriter, base.NumberDistribution):
-    """p(x_t) = softmax(h W) with [NUM] among the tokens, and at each [NUM] a softmax over redundant digits.
+    """p(x_t) = softmax(h W) with [NUM] among the tokens, and at each [NUM] N softmaxes over redundant digits.
 
-    It belongs to scheme carry_save, whose [NUM]s are the decimal places of a number; `heads/carry` predicts them all
-    at one position. The loss is that of the number, over all strings of redundant digits that denote it
-    (`nn/carries.py`). A written number has the likeliest digit at each place, or sampled ones: there the model needs
-    no carry at all. Numbers below 0 are strings with digits below 0; their digits are those of the ten's complement,
-    and −1 is what is left above the highest place.
+    It belongs to scheme carry_save, whose [NUM]s are the decimal places of a number (N = 1) or limbs of three places
+    (its `size`, N = 3); `heads/carry` predicts all places at one position. The loss is that of the number, over all
+    strings of redundant digits that denote it (`nn/carries.py`). A written number has the likeliest digit at each
+    place, or sampled ones: there the model needs no carry at all. Numbers below 0 are strings with digits below 0;
+    their digits are those of the ten's complement, and −1 is what is left above the highest place.
 
     Attributes, besides those of `base.NumberWriter`:
       written_places: the scheme's; without a scheme, places from the units on, with the digits 0 … 19.
@@ -53,34 +53,39 @@ class Head(base.NumberWriter, base.NumberDistribution):
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
         init, zeros = nn.initializers.normal(self.init_std), nn.initializers.zeros
+        n_outputs = self.layout.size * self.kind.count
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
             **self.make_norm(),
-            "number_kernel": self.param("number_kernel", init, (self.width, self.kind.count), jnp.float32),
-            "digit_bias": self.param("digit_bias", zeros, (self.kind.count,), jnp.float32),
+            "number_kernel": self.param("number_kernel", init, (self.width, n_outputs), jnp.float32),
+            "digit_bias": self.param("digit_bias", zeros, (n_outputs,), jnp.float32),
         }
         return HeadOut(h_BTD, weights)
 
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, None]:
-        """The likeliest digit of a place or, with a key, a sampled one."""
+        """Σ digit · 10^i of the likeliest digits of the position's places or, with a key, of sampled ones."""
         logits = self._logits(out)
         column = logits.argmax(-1) if key is None else jax.random.categorical(key, logits)
-        return from_integer(column.astype(jnp.int32) + self.layout.least, 0, self.digits), None
+        digits = column.astype(jnp.int32) + self.layout.least
+        return from_integer((digits * 10 ** jnp.arange(self.layout.size)).sum(-1), 0, self.digits), None
 
     def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
         """Exact for the numbers of as many places as the one at hand, at its highest place: over all strings of
         redundant digits, whose sums may need a digit more than there are places."""
-        inside, first, _ = self._find_places(targets)
+        inside, first, _ = self._find_numbers(targets)
         at = jnp.arange(inside.shape[-1])
         log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
         # Above the highest place the digit is 0, and carries arrive there.
         more = len(str(self.kind.carries[-1]))
-        index = first[..., None] + jnp.arange(self.layout.count + more)
-        is_place = (index <= at[:, None]) & inside[..., None]
+        index = first[..., None] + jnp.arange(-(-(self.layout.count + more) // self.layout.size))
+        is_part = (index <= at[:, None]) & inside[..., None]
         flat = jnp.clip(index, 0, inside.shape[-1] - 1).reshape(*inside.shape[:-1], -1)
-        places = jnp.take_along_axis(log_probs, flat[..., None], axis=-2).reshape(*index.shape, -1)
+        parts = jnp.take_along_axis(log_probs, flat[..., None, None], axis=-3).reshape(
+            *index.shape, self.layout.size, -1
+        )
         empty = jnp.where(jnp.arange(self.kind.count) == -self.layout.least, 0.0, carries.IMPOSSIBLE)
-        places = jnp.where(is_place[..., None], places, empty)
+        parts = jnp.where(is_part[..., None, None], parts, empty)
+        places = parts.reshape(*inside.shape, -1, self.kind.count)
         lasts = (-1, 0) if self.layout.least < 0 else (0,)
         levels = jnp.broadcast_to(levels, (*inside.shape, levels.shape[-1]))
         digits, last = carries.find_quantiles(places, self.kind, levels, jnp.zeros(levels.shape, bool), lasts)
@@ -90,9 +95,9 @@ class Head(base.NumberWriter, base.NumberDistribution):
         digits = jnp.where(last[..., None] < 0, complement, digits)
         return recount_digits(from_places(jnp.where(last < 0, -1, 1), digits, self.layout.lowest, self.digits))
 
-    def _find_places(self, targets: Targets) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
-        """(whether a position is a place of a number; the position of its number's lowest place, int32[..., T];
-        whether it is the lowest place, whether it is the highest)."""
+    def _find_numbers(self, targets: Targets) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
+        """(whether a position is part of a number; the position of its number's lowest places, int32[..., T];
+        whether it has the lowest places, whether it has the highest)."""
         if (index := targets.numeral_index) is None:
             raise ValueError("places belong to numbers: targets need a numeral_index")
         inside = (index >= 0) & (targets.ids == self.num_id)
@@ -105,21 +110,29 @@ class Head(base.NumberWriter, base.NumberDistribution):
         return inside, first, (is_lowest, is_highest)
 
     def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
-        """{"digits"}: the log mass of each place, given the places below it. A sum over places is exact: it is the
-        log mass of the number."""
+        """{"digits"}: the log mass of each position's places, given the places below them. A sum over positions is
+        exact: it is the log mass of the number."""
         if targets.numerals is None or targets.numeral_index is None:
             return {}
-        inside, first, ends = self._find_places(targets)
-        place = jnp.arange(inside.shape[-1]) - first + self.layout.lowest
-        is_negative = (targets.numerals.sign < 0) & (targets.numerals.n_digits > 0) & (self.layout.least < 0)
-        digits = find_digits(targets.numerals, place, is_negative)
-        log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
-        last = self._find_rest(targets.numerals, place, is_negative)
+        inside, first, (is_lowest, is_highest) = self._find_numbers(targets)
+        # The places of all positions in a row, [..., T·N].
+        size = self.layout.size
+        within = jnp.tile(jnp.arange(size), inside.shape[-1])
+        numerals, is_lowest, is_highest = (
+            jax.tree.map(lambda x: jnp.repeat(x, size, axis=inside.ndim - 1), tree)
+            for tree in (targets.numerals, is_lowest, is_highest)
+        )
+        ends = is_lowest & (within == 0), is_highest & (within == size - 1)
+        place = jnp.repeat(jnp.arange(inside.shape[-1]) - first, size, axis=-1) * size + within + self.layout.lowest
+        is_negative = (numerals.sign < 0) & (numerals.n_digits > 0) & (self.layout.least < 0)
+        digits = find_digits(numerals, place, is_negative)
+        log_probs = jax.nn.log_softmax(self._logits(out), axis=-1).reshape(*place.shape, -1)
+        last = self._find_rest(numerals, place, is_negative)
         index = jnp.clip(last, self.kind.carries[0], self.kind.carries[-1])
         scores = carries.score_places(log_probs, digits, ends, index, self.kind)
         # No string of these places denotes a number that leaves more than a carry above them.
         scores = jnp.where(ends[1] & (index != last), carries.IMPOSSIBLE, scores)
-        return {"digits": jnp.where(inside, scores, 0.0)}
+        return {"digits": jnp.where(inside, scores.reshape(*inside.shape, size).sum(-1), 0.0)}
 
     def _find_rest(self, numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:
         """What is left of each number above a decimal place, int32[...]; more than any carry if it is too large. A
@@ -130,8 +143,9 @@ class Head(base.NumberWriter, base.NumberDistribution):
         return jnp.where((numerals.n_digits > 0) & (numerals.exponent > place + more), 10**more, rest)
 
     def _logits(self, out: HeadOut) -> jax.Array:
-        """Logits of the redundant digits, float32[..., S]."""
-        return self.norm(out) @ out.weights["number_kernel"] + out.weights["digit_bias"]
+        """Logits of the redundant digits of each place, float32[..., N, S]."""
+        logits = self.norm(out) @ out.weights["number_kernel"] + out.weights["digit_bias"]
+        return logits.reshape(*logits.shape[:-1], self.layout.size, self.kind.count)
 
 
 def find_digits(numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:

@@ -36,12 +36,13 @@ class Significance(number_runs.UntilMark, protocols.Producer):
     the point.
 
     Attributes:
-      digits: ids of the tokens that are one digit, or are written at one place.
+      digits: ids of the tokens that are one digit, or are written for `size` places.
       until: the mark behind what is given; −1: nothing is given.
       reversed_from, reversed_to: the marks around a number with its last digit first; −1 for none.
       opening: the marks before a number; without any, each run of digits is a number.
       points: the token that is a decimal point. lowest: the lowest place that is written, the first of its number.
       ahead: 1: what is written has the position of the digit that comes next, and `reversed_from` that of the first.
+      limb: the token that is written for `size` places, at the position of the lowest; −1: there is none.
     """
 
     digits: tuple[int, ...]
@@ -52,6 +53,8 @@ class Significance(number_runs.UntilMark, protocols.Producer):
     points: tuple[int, ...] = ()
     lowest: int = 0
     ahead: int = 0
+    limb: int = -1
+    size: int = 1
     channel = Channel("significance", of_ids=True)
 
     @functools.cached_property
@@ -69,7 +72,8 @@ class Significance(number_runs.UntilMark, protocols.Producer):
         ]
         if self.points:
             from_last = _count_from_point(inside, is_point, self.lowest)
-        written = from_first + self.ahead * ((from_first > 0) | (ids == self.reversed_from))
+        size = np.where(ids == self.limb, self.size, 1)
+        written = self._place(from_first, size, ids == self.reversed_from)
         place = np.where(is_given, np.where(latest[0] <= latest[1], from_last, from_first), written)
         count = np.cumsum(opens if self.opening else from_first == 1)
         return np.stack([place + 1, np.where(inside, count, 0)], axis=-1).astype(np.int32)
@@ -86,8 +90,15 @@ class Significance(number_runs.UntilMark, protocols.Producer):
         opening = jnp.asarray(self.opening, jnp.int32)
         begins = (token[:, None] == opening).any(-1) if self.opening else run == 1
         count = state[:, 1] + begins
-        place = run + 1 + self.ahead * (inside | (token == self.reversed_from))
+        size = jnp.where(token == self.limb, self.size, 1)
+        place = self._place(run, size, token == self.reversed_from) + 1
         return jnp.stack([run, count], -1), jnp.stack([place, jnp.where(inside, count, 0)], -1)
+
+    def _place(self, index: Any, size: Any, is_before: Any) -> Any:
+        """The place of the written token `index` of its number, of which each is for `size` places: from 1, and 0 of
+        other tokens; with `ahead` that of the next one."""
+        inside = index > 0
+        return inside * (1 + size * (index - 1 + self.ahead)) + self.ahead * is_before
 
 
 def _count_runs(inside: np.ndarray) -> np.ndarray:
@@ -142,9 +153,11 @@ class Coupling(NumberedPositions):
             raise UsageError(
                 f"positions {self.part_name()}: the vocabulary has no mark {self.until!r}: set until to one it has"
             )
-        digits, points, lowest = tuple(token for token, _ in self.digit_symbols), (), 0
+        digits, in_places = tuple(token for token, _ in self.digit_symbols), {}
         if self.written_places is not None and self.num_id is not None:
-            digits, points, lowest = (*digits, self.num_id), self.point_ids or (), self.written_places.lowest
+            digits = *digits, self.num_id
+            in_places = {"points": self.point_ids or (), "lowest": self.written_places.lowest}
+            in_places |= {"limb": self.num_id, "size": self.written_places.size}
         return (
             Significance(
                 digits,
@@ -152,9 +165,8 @@ class Coupling(NumberedPositions):
                 reversed_from=marks.get("[R]", -1),
                 reversed_to=marks.get("[/R]", -1),
                 opening=tuple(marks[name] for name in ("[F]", "[R]") if name in marks),
-                points=points,
-                lowest=lowest,
                 ahead=int(self.ahead),
+                **in_places,
             ),
         )
 
@@ -167,7 +179,8 @@ class Positions(Coupling):
     marks. They pad operands and answer with zeros to equal length; tasks here have no padding, which changes no
     position of a digit, since it depends only on the power of ten. Use scheme reversed, which writes answers with
     their last digit first: an answer in the usual order counts from its first digit, as in `abacus`. With a scheme
-    that writes numbers place by place (carry_save), each [NUM] is a digit, and given numbers count from their point.
+    that writes numbers place by place (carry_save), each [NUM] is a digit, or the lowest of a limb, and given numbers
+    count from their point.
 
     Attributes, besides those of `Coupling`, whose vectors of numbers are not shifted:
       most: number of powers of ten with a vector of their own; further ones use the last one.

@@ -1,4 +1,4 @@
-"""Numbers written as one digit a decimal place, each of which may hold a carry (the form of carry-save adders)."""
+"""Numbers written as a digit for each decimal place, which may hold a carry (the form of carry-save adders)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from numjax.types import Abilities, Document, Mark, Number, Segment, Text, Writt
 OPEN_PLACES, CLOSE_PLACES = "[R]", "[/R]"
 MOST_PLACES = 10_000
 ROOMS = ("longest", "sum")
+SIZES = (1, 3)  # places of a position
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
 
 
@@ -31,6 +32,9 @@ class Scheme(spelled.Scheme):
     its digits show in the ids: a model predicts every place from the prompt alone, all at once. At each [NUM] a head
     (`carry_save`) predicts a digit of the range `digits`. The number is Σ digit · 10^place: "8 15 2" is
     8 + 150 + 200 = 358, and carries are exact. With digits below 0 a number may be below 0.
+
+    With `size` 3 a [NUM] is a limb of three places, each with such a digit: 358 is one [NUM], and n places are n / 3.
+    Limbs are cut at the point.
 
     Numbers before the mark are spelled between [F] and [/F], as with layout=digits. So is a number that the places do
     not hold, or that is not written plainly: 007, 1.50, 1e3. `decode` gives the surface back in every case.
@@ -50,6 +54,7 @@ class Scheme(spelled.Scheme):
         places: int = 20,
         fraction: int = 0,
         digits: str = "0..19",
+        size: int = 1,
     ):
         """
         Args:
@@ -60,10 +65,16 @@ class Scheme(spelled.Scheme):
           places: the most, of which `fraction` are behind the point; a number has all of those.
           digits: the least and the greatest digit of a place, see `heads/carry.Head`: "-9..18" also holds
             differences, and then numbers may be negative.
+          size: places of a [NUM], 1 or 3; `places` and `fraction` are multiples of it.
 
         Raises:
           UsageError: an option is out of range.
         """
+        if size not in SIZES or places % size or fraction % size:
+            raise UsageError(
+                f"carry_save: size must be 1 or 3 places, and places and fraction multiples of it, not size={size}, "
+                f"places={places}, fraction={fraction}"
+            )
         if not 0 <= fraction < places <= MOST_PLACES:
             raise UsageError(
                 f"carry_save: places must be from 1 to {MOST_PLACES:,}, and fraction below it, not {places} and "
@@ -80,7 +91,7 @@ class Scheme(spelled.Scheme):
         if room not in ROOMS:
             raise UsageError(f"carry_save: room must be one of {', '.join(ROOMS)}, not {room!r}")
         self.room = room
-        self.written_places = WrittenPlaces(-fraction, places, least, most)
+        self.written_places = WrittenPlaces(-fraction, places, least, most, size)
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
 
     def _list_marks(self) -> tuple[str, ...]:
@@ -96,7 +107,7 @@ class Scheme(spelled.Scheme):
 
     def holds(self, number: Number) -> bool:
         """Whether the places hold the number as it is written."""
-        lowest, count, least, _ = self.written_places
+        lowest, count, least, *_ = self.written_places
         if not _PLAIN.fullmatch(number.surface) or Decimal(number.surface) != number.value:
             return False  # "50%" has the value 0.50
         whole, _, fraction = number.surface.lstrip("-").partition(".")
@@ -148,10 +159,10 @@ class Scheme(spelled.Scheme):
             index = index if inner is None else end
 
     def _add_places(self, values: Sequence[Decimal]) -> Number:
-        """The number Σ value · 10^place."""
-        lowest, total = self.written_places.lowest, 0
+        """The number Σ value · 10^(its lowest place)."""
+        lowest, base, total = self.written_places.lowest, 10**self.written_places.size, 0
         for value in reversed(values):
-            total = 10 * total + int(value)
+            total = base * total + int(value)
         text = str(abs(total)).zfill(1 - lowest)
         if lowest:
             text = f"{text[:lowest]}.{text[lowest:]}".rstrip("0").rstrip(".")
@@ -163,7 +174,8 @@ class Scheme(spelled.Scheme):
             super()._write_number(number, row)
             return
         row.add([self.vocab.mark(OPEN_PLACES)])
-        row.add([self.vocab.mark(NUM)] * self._count_places(number, row), len(row.numbers) - 1)
+        count = -(-self._count_places(number, row) // self.written_places.size)
+        row.add([self.vocab.mark(NUM)] * count, len(row.numbers) - 1)
         row.add([self.vocab.mark(CLOSE_PLACES)])
 
     def _count_places(self, number: Number, row: RowBuilder) -> int:
