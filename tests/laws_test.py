@@ -241,6 +241,7 @@ LARGE_FUNCTIONS = {
     "numjax.tasks.fraud": ("__init__",),
     "numjax.tasks.table_text": ("__init__",),
     "numjax.tasks.tatqa.task": ("__init__",),
+    "numjax.text.carry_save": ("__init__",),
     "numjax.text.grammar.tables": ("build",),
     "numjax.text.limbs": ("__init__",),
     "numjax.text.scientific": ("__init__",),
