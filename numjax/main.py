@@ -9,12 +9,13 @@ can call everything else.
 from __future__ import annotations
 
 import functools
+import json
 import sys
 
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax.config import blocks, command_line, fit
+from numjax.config import blocks, command_line, fit, origin
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 from numjax.runtime import program, stop
 
@@ -51,7 +52,14 @@ def main(argv: list[str]) -> None:
         return
     if not _CONFIG.value or not _WORKDIR.value:
         raise UsageError(command_line.usage(str(_MODE.value), bool(_CONFIG.value), bool(_WORKDIR.value)))
+    for name, modes_of_flag in MODES_OF_FLAG.items():
+        if modes_of_flag and flags.FLAGS[name].present and _MODE.value not in modes_of_flag:
+            raise UsageError(f"--{name} is for {' and '.join(modes_of_flag)}: leave it out of {_MODE.value}")
     intervals = () if _INTERVALS.value is None else fit.parse_intervals(_INTERVALS.value)
+    if fault := origin.find_fault(json.loads(_CONFIG.value.to_json_best_effort())):
+        raise UsageError(
+            f"--config is no whole config of numjax, {fault}: make it with a recipe or from another config"
+        )
     from numjax import modes  # imports jax, so only after the flags are checked
 
     modes.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")

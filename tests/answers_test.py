@@ -273,7 +273,12 @@ def test_an_answer_of_another_form_is_skipped_in_one_line():
 
 @pytest.mark.parametrize(
     ("scheme", "changes"),
-    [("addback", {}), ("trees", {}), ("digits", {"layout": "pause"}), ("digits", {"vocabulary": "wordpiece"})],
+    [
+        ("addback", {}),
+        ("trees", {}),
+        ("digits", {"layout": "pause"}),
+        ("digits", {"vocabulary": "wordpiece"}),
+    ],
 )
 def test_a_scheme_that_cannot_hold_an_answer_is_refused(scheme, changes):
     vocab = build_vocabulary()
@@ -388,3 +393,17 @@ def test_predictions_come_with_their_intervals():
             assert bool(uncertainty) == (name == "numgpt")
             if name == "digits":
                 assert Decimal(predictions[i]) == Decimal(result.text.strip())
+
+
+@pytest.mark.parametrize("name", ["slots", "scientific", "places", "bins", "rescaled", "replace"])
+def test_a_vocabulary_without_a_blank_writes_numbers_too(name):
+    """The pieces of words say no blank, so that a number is the answer's first symbol."""
+    vocab = vocabularies.build({"name": "wordpiece", "size": 400}, TEXTS)
+    scheme = build("text", {"name": name}, vocab=vocab).answering("number")
+    grammar = scheme.generation_grammar()
+    number = scheme.encode(scheme.parse("12")).ids.tolist()
+    state = int(grammar.answer)
+    for token in [*vocab.encode(" "), *number, scheme.vocab.mark("[EOS]")]:
+        state = int(grammar.next_state[state, grammar.class_of[token]])
+        assert state >= 0, scheme.vocab.mark_name(token)
+    assert grammar.accept[state]

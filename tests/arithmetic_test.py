@@ -30,6 +30,7 @@ def test_too_many_problems_are_one_line():
         ({"size": 0}, "size and test must be at least 1"),
         ({"longer": "8+x"}, "give lengths such as"),
         ({"longer": "5"}, "longer has lengths from 7 to 100"),
+        ({"operations": "add+sub+add"}, "has one twice: give each once"),
     ],
 )
 def test_bad_options_are_one_line(options, says):

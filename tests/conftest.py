@@ -27,8 +27,8 @@ FLAGS = (
 if importlib.metadata.version("jaxlib") < "0.11":
     FLAGS += " --xla_cpu_use_fusion_emitters=false"  # later versions have no older code and abort at the flag
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-# One thread for each process: workers share the cores, and with several threads XLA's sums may differ from call to call
-# on AMD Zen 4 (jax-ml/jax issue 39741), where tests compare runs bit for bit.
+# One thread for each process: workers share the cores, and on AMD Zen 4 sums of several threads may differ from call
+# to call (jax-ml/jax issue 39741), where tests compare runs bit for bit.
 os.environ.setdefault("NPROC", "1")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "numjax-test-jit-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")

@@ -232,3 +232,8 @@ def test_a_task_that_tunes_values_but_predicts_as_all_do_is_scored_once(monkeypa
         assert metrics == {"threshold": 0.75}
         assert arguments[-1].get("threshold") == threshold
         np.testing.assert_allclose(arguments[-1]["log_probs"], [np.log([0.25, 0.75])])
+
+
+def test_a_record_in_place_of_a_file_is_no_such_file():
+    with pytest.raises(UsageError, match="there is no such file"):
+        inputs.read_lines(json.dumps({"question": "How many? " * 100}))

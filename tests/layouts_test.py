@@ -90,6 +90,7 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("reversed", {"which": "answers"}, "321", "[F] 3 2 1 [/F]"),
         # A decimal number begins with the place of its last digit, if there is a mark for it.
         ("reversed", {"places": 3}, "-12.50", "[R] [10^-2] 0 5 . 2 1 - [/R]"),
+        ("reversed", {"places": 3}, ".5", "[R] [10^-1] 5 . [/R]"),
         ("reversed", {"places": 3}, "321", "[R] 1 2 3 [/R]"),
         ("reversed", {"places": 3}, "1,200.5", "[R] [10^-1] 5 . 0 0 2 , 1 [/R]"),
         ("reversed", {"places": 3}, "0.1234", "[R] 4 3 2 1 . 0 [/R]"),
@@ -345,7 +346,8 @@ def test_only_answers_are_reversed_behind_their_mark(vocabulary):
         ("[R] [10^-1] 5 3 . 1 [/R]", False),
         ("[R] 5 3 . 1 [/R]", False),
         ("[R] [10^-2] 5 3 [/R]", False),
-        ("[R] [10^-2] 5 3 . [/R]", False),
+        ("[R] [10^-2] 5 3 . [/R]", True),
+        ("[R] 5 3 . [/R]", False),
         ("[R] 5 4 3 2 . 1 [/R]", True),
     ],
 )
@@ -408,7 +410,7 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
         ("chunks", {"direction": "left"}, "direction must be one of r2l, l2r"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
         ("reversed", {"places": -1}, "places must lie between 0 and 100"),
-        ("slots", {"digits": 0}, "must be at least 1, and their product at most 4000"),
+        ("slots", {"digits": 0}, "must be at least 1, and their product at most 2000"),
         ("scientific", {"subnormals": True}, "set form=number"),
         ("places", {"integer": 0}, "integer must be at least 1"),
         ("scientific", {"form": "x"}, "form must be one of"),
@@ -416,6 +418,9 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
         ("scientific", {"base": 2, "form": "signed"}, "set base=10 or form=digits"),
         ("scientific", {"least": 3, "most": 2}, "least not above most"),
         ("scientific", {"form": "number", "digits": 5}, "symbols: take fewer digits"),
+        ("scientific", {"least": -700_000, "most": 700_000}, "symbols: take fewer digits or exponents"),
+        ("scientific", {"digits": 4001}, "4001 digits are more than 4,000 decimal ones"),
+        ("scientific", {"digits": 10**9}, "digits are more than 4,000 decimal ones"),
         ("scientific", {"form": "signed", "exponent": "before"}, "set form=digits"),
     ],
 )

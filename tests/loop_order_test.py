@@ -236,6 +236,25 @@ def test_the_best_parameters_are_scored_on_the_splits_that_there_are(build_run, 
     assert finish(*given, splits=("test",)) == {"test": 6} and finish(*given, splits=()) == {}
 
 
+def test_the_folder_of_something_else_is_left_alone(tmp_path):
+    """Another library's model has a config.json too; an unfinished run's own one, also a damaged one, is replaced."""
+    config = ml_collections.ConfigDict({"task": {"name": "t"}, "log_every": 5})
+    foreign = {"config.json": '{"model_type": "gpt2"}', "vocabulary/mine.txt": "words", "skipped.jsonl": "{}"}
+    for content in (foreign["config.json"], "no JSON", ""):
+        for name, text in (foreign | {"config.json": content}).items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        with pytest.raises(UsageError, match=r"has a config.json that is not of a run: choose another --workdir"):
+            workdir.claim(tmp_path, config)
+        assert (tmp_path / "config.json").read_text() == content
+        assert all(
+            (tmp_path / name).read_text() == foreign[name] for name in ("vocabulary/mine.txt", "skipped.jsonl")
+        )
+    (tmp_path / "config.json").write_text('{"task": {"name": "t"}, "digest": "of another"')
+    workdir.claim(tmp_path, config)
+    assert not (tmp_path / "vocabulary").exists() and workdir._difference(tmp_path, config) is None
+
+
 def test_settings_that_change_no_parameter_may_differ(tmp_path):
     config = {
         "task": {"name": "t"},

@@ -243,6 +243,7 @@ def test_projector_writes_vectors_and_metadata(tmp_path, capsys):
         ("naik --embed=dice --numbers=1:9 --seeds=0", "at least 1"),
         ("neighbours --embed=dice --lengths=0", "digits from 1 to 9"),
         ("neighbours --embed=dice --lengths=1 --pool=1:5", "no 10 neighbours"),
+        ("neighbours --embed=dice --lengths=1.5", "digits from 1 to 9, such as 1:4"),
         ("monotone --embed=dice --anchors=0", "at least 1"),
         ("carries --embed=prototype --high=19 --seeds=2", "20 or more"),
         ("sweep --embed=digit_sum --numbers=7", "vectors of 1 of the numbers"),

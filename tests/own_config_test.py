@@ -227,3 +227,24 @@ def test_a_saved_config_equals_the_config_of_its_file(tmp_path, config, argument
     assert new_config.optim.betas == (0.5, 0.6) and new_config.optim.clip == 2.0
     with pytest.raises((flags.Error, ValueError, KeyError, AttributeError)):
         parse_flags(f"--workdir={tmp_path}", "--config.optim.learnin_rate=1")
+
+
+def test_a_file_that_gives_no_whole_config_is_one_line(tmp_path):
+    for content, says in (
+        ("return ConfigDict({'a': 1})", "--config is no whole config of numjax, seed is missing"),
+        ("raise ValueError()", "the file of --config raises ValueError"),
+    ):
+        (tmp_path / "mine.py").write_text(
+            f"from ml_collections import ConfigDict\ndef get_config(argument=''):\n    {content}\n"
+        )
+        code, _, last = call(f"--config={tmp_path}/mine.py", f"--workdir={tmp_path}/run", "--mode=check")
+        assert code == 2 and says in last, last
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "flag"), [("eval", "--prompt=foo"), ("eval", "--input=x"), ("train", "--intervals=0.5")]
+)
+def test_a_flag_of_another_mode_is_refused(mode, flag, tmp_path):
+    code, _, last = call("--config=numgpt:smoke", f"--workdir={tmp_path}/run", f"--mode={mode}", flag)
+    assert code == 2 and f"leave it out of {mode}" in last, last

@@ -9,7 +9,7 @@ import pytest
 
 from numjax.build import build, names
 from numjax.errors import UsageError
-from numjax.positions import abacus, alibi, learned, random_offset, sinusoidal
+from numjax.positions import abacus, alibi, learned, random_offset, relative, sinusoidal
 from tests import drawn
 
 WIDTH = drawn.CONTEXT["width"]
@@ -96,3 +96,38 @@ def test_rope_refuses_heads_without_pairs(rng, width, heads, fraction):
 def test_a_channel_of_ids_is_hidden_where_the_ids_are():
     run = abacus.Run((1, 2))
     assert run.compute(np.int32([1, 0, 2, 1])).tolist() == [1, 0, 1, 2] and run.channel.of_ids
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("relative", {"buckets": 32, "furthest": 16}, "fewer than furthest=16"),
+        ("relative", {"buckets": 1}, "at least one"),
+        ("rope", {"fraction": 1.5}, "fraction must be above 0 and at most 1"),
+        ("rope", {"base": 1.0}, "base above 1"),
+        ("rope", {"factor": 0.0, "scaling": "linear"}, "factor and slow above 0"),
+        ("rope", {"slow": 0.0, "scaling": "yarn"}, "factor and slow above 0"),
+        ("abacus", {"most": 0}, "most must be at least 1"),
+        ("abacus", {"offset": -1}, "offset not negative"),
+        ("random_offset", {"most": -1}, "most must be at least 0"),
+        ("learned", {"offset": -1}, "offset must be at least 0"),
+        ("tree", {"levels": 0}, "levels and bits must be at least 1"),
+        ("tree", {"bits": 0}, "levels and bits must be at least 1"),
+        ("sinusoidal", {"base": 0.0}, "base must be above 0"),
+    ],
+)
+def test_options_out_of_range_are_refused_before_anything_is_computed(rng, name, options, says):
+    part = build("positions", {"name": name} | options, **drawn.CONTEXT).clone(stack=stack(), parent=None)
+    given = draw_tokens_with_channels(rng)
+    method = next(m for m in ("added", "angles", "bias") if part.provides(m))
+    values = (given.positions, given.positions) if method == "bias" else (given,)
+    with pytest.raises(UsageError, match=f"positions {name}: .*{says}"):
+        part.init({"params": jax.random.key(0)}, *values, method=method)
+
+
+@pytest.mark.parametrize(("buckets", "furthest"), [(32, 17), (32, 128), (4, 3), (2, 9)])
+def test_all_distances_from_the_furthest_on_share_a_bucket_and_nearer_ones_keep_their_order(buckets, furthest):
+    distances = np.arange(4 * furthest)
+    index = np.asarray(relative.relative_buckets(-distances, False, buckets, furthest))
+    assert index.min() == 0 and (np.diff(index) >= 0).all()
+    assert (index[furthest:] == buckets - 1).all() and (index[: buckets // 2] == distances[: buckets // 2]).all()

@@ -46,6 +46,12 @@ def list_numbers(text: str) -> list[str]:
     return [documents.spell_in_formula(segment) for segment in parse(text) if isinstance(segment, Number)]
 
 
+def test_a_percentage_in_a_formula_keeps_all_its_digits():
+    """Decimal's own products would round to 28 digits."""
+    long = "12345678901234567890123456789.12345"
+    assert list_numbers(f"Of {long}% and 0.5% and 2,340 and 7%") == [long, "0.5", "2340", "7"]
+
+
 # ---------------------------------------------------------------------------------------------------
 # Composed problems.
 

@@ -17,7 +17,7 @@ import time
 import numpy as np
 import pytest
 
-from numjax.errors import UsageError
+from numjax.errors import Preempted, UsageError
 from numjax.tools import launch
 from tests.runs_test import ROOT, TINY, lines
 
@@ -268,6 +268,18 @@ def test_processes_check_batches_whose_rows_share_tables(tmp_path):
     """The step is lowered for the whole batch, which has the tables of all processes."""
     out, _ = run_launcher(2, tmp_path, "--mode=check", name="luna", argument="smoke,task=tatqa")
     assert json.loads(out.splitlines()[-1])["batch_shapes"] == [[8, 96]]
+
+
+def test_a_process_that_ignores_the_stop_has_not_ended(tmp_path, monkeypatch):
+    """A scheduler starts the run again, as after any stop; 0 would say that it is done."""
+    monkeypatch.setattr(launch, "PATIENCE", 0.5)
+    lines = "import pathlib, signal, time; signal.signal(15, signal.SIG_IGN)"
+    lines += f"; pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(100)"
+    with launch._Processes([sys.executable, "-c", lines], [dict(os.environ)]) as processes:
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        processes._stop(signal.SIGTERM, None)
+        assert processes.wait() == Preempted.exit_code
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from numjax.evals import report
 from numjax.modes import inputs
 from numjax.modes.data import load_data
 from numjax.modes.predict import predict_records
+from numjax.modes.train import summarise
+from numjax.runtime import log
 from numjax.train import inherit
 from numjax.train import step as train_steps
 from numjax.train.checkpoint import Checkpoints
@@ -222,6 +225,26 @@ def test_a_validation_that_counted_nothing_is_never_the_best(tmp_path, monkeypat
         assert (best.steps() or [None])[-1] == best_step
 
 
+def test_a_lost_best_checkpoint_gives_way_to_later_ones(tmp_path, monkeypatch):
+    """Several better ones after the last saved step push the saved step's own out, and a kill loses those."""
+    scores, original = iter((0.9, None, 0.3, 0.2)), report.score_split
+
+    def score_split(system, compiled, params, encoded, split, workdir, **options):
+        if workdir is None and (score := next(scores)) is None:
+            raise InterruptedError
+        metrics = original(system, compiled, params, encoded, split, workdir, **options)
+        return metrics | {"accuracy": score} if workdir is None else metrics
+
+    monkeypatch.setattr(report, "score_split", score_split)
+    config = tiny(**{"optim.steps": 30, "eval.every": 10, "checkpoint.every": 10})
+    with pytest.raises(InterruptedError):
+        modes.run(config, str(tmp_path), "train")
+    shutil.rmtree(tmp_path / "best" / "10")
+    modes.run(config, str(tmp_path), "train")
+    with contextlib.closing(Checkpoints(tmp_path / "best")) as best:
+        assert best.steps() == [20]
+
+
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
     modes.run(tiny(**{"optim.steps": 20}), str(tmp_path), "train")
     bad = tiny(**{"optim.steps": 20, "optim.learning_rate": 1e30, "optim.clip": 0.0})
@@ -233,6 +256,15 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_
         modes.run(bad, str(tmp_path / "seeds"), "train")
     report = json.loads((tmp_path / "seeds" / "seeds.json").read_text())
     assert set(report["diverged"]) == {"0", "1"}
+
+
+def test_a_metric_that_counted_nothing_is_no_obstacle_to_the_summary_of_seeds():
+    outcomes = {seed: {"test": {"nothing": math.nan, "accuracy": x}} for seed, x in enumerate((0.25, 0.5, 1.0))}
+    outcomes[2]["test"]["nothing"] = math.inf
+    metrics = summarise(outcomes)["test"]
+    assert metrics["accuracy"] == pytest.approx({"mean": 7 / 12, "std": (7 / 48) ** 0.5, "n": 3})
+    assert math.isnan(metrics["nothing"]["std"]) and metrics["nothing"]["n"] == 3
+    assert json.loads(log.to_json(metrics, indent=1))["nothing"] == {"mean": None, "std": None, "n": 3}
 
 
 def test_seeds_differ_in_initialisation_and_data_order(tmp_path):

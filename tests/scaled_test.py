@@ -15,6 +15,7 @@ from numjax.errors import DataError, UsageError
 from numjax.evals import generate
 from numjax.pipeline.features import encode_source, from_features
 from numjax.text import vocab as vocabularies
+from numjax.text.scaled import limit_size
 from numjax.types import Mark, Number, Text
 
 NAMES = ("bins", "rescaled")
@@ -243,3 +244,15 @@ def test_forecasts_are_written_within_a_percent(name, vocabulary):
         gold = Decimal(record["answer"])
         scale = max(abs(number.value) for number in given)
         assert abs(scheme.after(given).nearest(gold) - gold) <= scale / 100 or abs(gold) > 15 * scale
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_of_thousands_of_digits_is_read_as_its_first_ones(name, vocabulary):
+    """Python reads no whole number of more than 4,300 digits. The digits behind the first hundreds still round."""
+    scheme = make_scheme(name, vocabulary)
+    for text in ("0." + "3" * 5000, "3" * 290 + "." + "1" * 5000):
+        row = scheme.encode(make_row(make_numbers(text), make_numbers("0.2")))
+        assert scheme.decode(row.ids, row.numbers[:1])[1].value == Decimal(text)
+    half = "0.5" + "0" * 6000
+    assert limit_size(Decimal(half + "1")) > Fraction(1, 2) == limit_size(Decimal(half + "0"))
+    assert limit_size(Decimal(f"-{half}1")) == -limit_size(Decimal(half + "1"))

@@ -110,6 +110,11 @@ def test_shortened_records_are_reported_before_training_and_saved(tmp_path, monk
     assert not (tmp_path / "skipped.jsonl").exists()
     message = f"2 records not read whole, the first is long ({rows[0]['reason']}): see {tmp_path}/shortened.jsonl"
     assert capsys.readouterr().err.splitlines() == [message]
+    # A later evaluation reads other splits: what was said of the training records stays.
+    splits["validation"] = [LONG | {"id": "other"}]
+    load_data(system, tmp_path, False, splits=("validation",))
+    rows = [json.loads(line) for line in (tmp_path / "shortened.jsonl").read_text().splitlines()]
+    assert sorted((row["id"], row["split"]) for row in rows) == [("long", "train"), ("other", "validation")]
 
 
 def test_a_prediction_names_what_was_cut(monkeypatch, capsys):

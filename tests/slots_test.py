@@ -53,6 +53,14 @@ def test_a_number_is_cut_at_its_point(text, slots, vocabulary):
     assert [s[0] == "-" for s in read_slots(make_scheme(vocabulary), text)] == [s[0] == "-" for s in slots]
 
 
+def test_a_zero_is_one_slot_however_small_it_is_written(vocabulary):
+    scheme = make_scheme(vocabulary)
+    for text, slot in (("0e-99999999999", "0"), ("-0.000", "-0"), ("0.0", "0")):
+        row = scheme.encode(scheme.parse(text))
+        assert [str(number.value) for number in row.numbers] == [slot]
+        assert scheme.decode(row.ids, row.numbers) == (Number(text, Decimal(slot)),)
+
+
 @pytest.mark.parametrize("digits", [1, 3, 5, 9])
 def test_numbers_of_any_length_come_back(digits, vocabulary, rng):
     """Decimal's own sums would round to 28 digits."""

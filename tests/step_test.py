@@ -342,6 +342,22 @@ def test_axes_that_do_not_divide_are_replicated_when_small_and_refused_when_larg
         shard.make_mesh(2, 1, 1, devices=jax.devices()[:1])
 
 
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (("(", ("tensor",)), "is no .pattern, axes.: missing"),
+        (("a", ("nope", None)), "names 'nope': the axes are data, fsdp, tensor"),
+        (("a", (("fsdp", "of"),)), "names 'of': the axes are"),
+        (("a",), "is no .pattern, axes."),
+        (3, "is no .pattern, axes."),
+    ],
+)
+def test_a_rule_that_is_none_is_named(rule, says):
+    mesh = jax.sharding.AbstractMesh((1, 2, 4), shard.AXES)
+    with pytest.raises(UsageError, match=f"config.mesh.rules: .*{says}"):
+        shard.shardings({"table": jax.ShapeDtypeStruct((8, 6), "float32")}, mesh, rules=[rule])
+
+
 def test_the_steps_options_let_remat_save_memory():
     """Without them XLA's CPU compiler recomputes so early that no memory is saved."""
     length = 128

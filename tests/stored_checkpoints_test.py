@@ -39,6 +39,10 @@ def whole(tmp_path_factory) -> dict[str, bytes]:
     """The files of a checkpoint."""
     folder = tmp_path_factory.mktemp("whole")
     save(folder, PARAMS)
+    return list_files(folder)
+
+
+def list_files(folder: pathlib.Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -145,3 +149,11 @@ def test_a_start_with_parameters_of_another_width_is_one_line(name, shape, rows)
     with pytest.raises(UsageError, match=r"there and \(2, 3\) here: use the same sizes"):
         inherit._fit(name, jnp.zeros(shape), jnp.zeros((2, 3)), rows=rows)
     assert inherit._fit(name, jnp.ones((5, 3)), jnp.zeros((2, 3)), rows=rows).shape == (2, 3)
+
+
+def test_a_reader_leaves_a_step_that_is_being_saved_alone(tmp_path, whole):
+    """As `numjax.load` of a run that still trains: another process would find its half-written folder gone."""
+    unfinished = {"checkpoints/4.orbax-checkpoint-tmp/state/part": b"half", "checkpoints/.lock": b""}
+    lay(tmp_path, whole | unfinished)
+    assert restore(tmp_path) == ""
+    assert list_files(tmp_path) == whole | unfinished

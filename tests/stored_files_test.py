@@ -388,15 +388,29 @@ def test_an_option_of_another_type_is_named(kind, block, says):
         build.build(kind, block)
 
 
-@pytest.mark.parametrize("path", fit.MOST)
+@pytest.mark.parametrize("path", fit.COUNTS)
 def test_a_count_out_of_range_is_named(path):
     config = numgpt.get_config("smoke")
-    block, _, key = path.partition(".")
-    most = fit.MOST[path]
-    for count in (0, -8, most + 1, 10**18):
-        with config.unlocked():
-            config[block][key] = count
-        with pytest.raises(UsageError, match=re.escape(f"config.{path}={count} must be from 1 to {most:,}")):
+    least, most = fit.COUNTS[path]
+    for count in (least - 1, -8, most + 1, 10**19):
+        config.update_from_flattened_dict({path: count})
+        with pytest.raises(UsageError, match=re.escape(f"config.{path}={count} must be from {least} to {most:,}")):
+            fit.check(config, build.build("tasks", config.task))
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "says"),
+    [
+        *((path, (-1.0, float("nan"), float("inf")), "must be a number from 0$") for path in fit.POSITIVE),
+        *((path, (-0.1, 1.0, 1.5, float("nan")), "must be a number from 0, below 1$") for path in fit.SHARES),
+        ("optim.betas", ((), (0.9,), (0.9, 1.0), (-0.1, 0.9), (0.9, 0.95, 0.99)), "must be two numbers"),
+    ],
+)
+def test_a_number_out_of_range_is_named(path, values, says):
+    for value in values:
+        config = numgpt.get_config("smoke")
+        config.update_from_flattened_dict({path: value})
+        with pytest.raises(UsageError, match=f"^config.{path}=.*{says}"):
             fit.check(config, build.build("tasks", config.task))
 
 
@@ -420,6 +434,15 @@ def test_damaged_values_of_validation_and_metrics_are_one_line(content):
         assert isinstance(tuned.load(FOLDER, Task)["threshold"], float)
     (FOLDER / "metrics.jsonl").write_bytes(content + b"\n" + json.dumps({"step": 3, "split": "train"}).encode())
     log.drop_later_lines(FOLDER / "metrics.jsonl", 2)
+
+
+def test_a_line_without_its_end_is_a_line_of_its_own(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "split": "train"}\n{"step": 2, "split": "train"}')
+    assert log.drop_later_lines(path, 2) == 0
+    with path.open("a") as out:
+        out.write('{"step": 3, "split": "train"}\n')
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b'{"task": 3}', b'{"task": {"name": "statement"}}'])

@@ -168,7 +168,7 @@ def test_an_answer_is_always_json(tmp_path):
     example = task.example(record, documents.parse)
     output = np.r_[OPERATORS.index("TIMES"), 0, 0, 0, np.ones(len(example.units))]
     assert task.make_prediction(example, output)[0]["answer"] == "", "10^400 is no double"
-    assert log.to_json_line({"a": [float("inf"), -float("inf"), float("nan"), 1.5], "b": "NaN"}) == (
+    assert log.to_json({"a": [float("inf"), -float("inf"), float("nan"), 1.5], "b": "NaN"}) == (
         '{"a": [null, null, null, 1.5], "b": "NaN"}'
     )
 

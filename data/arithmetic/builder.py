@@ -37,6 +37,8 @@ class Arithmetic(ArrayRecordBuilder):
         # Which operations a folder has is known when its files are read.
         if not options["path"] and (unknown := [name for name in cls._split(options) if name not in OPERATIONS]):
             raise UsageError(f"{cls.name}: no operation {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
+        if not options["path"] and len({*cls._split(options)}) < len(cls._split(options)):
+            raise UsageError(f"{cls.name}: operations={options['operations']} has one twice: give each once")
         if options["size"] < 1 or options["test"] < 1 or not 1 <= options["length"] <= 100:
             raise UsageError(f"{cls.name}: size and test must be at least 1, and length from 1 to 100")
         try:

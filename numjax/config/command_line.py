@@ -120,6 +120,8 @@ def error_line(error: Exception, words: Sequence[str] = ()) -> str:
     line = line.strip()
     while line[:1] in ("'", '"') and line[-1:] == line[:1]:
         line = line[1:-1]
+    if re.fullmatch(r"[\w.]+Error", line):
+        return f"the file of --config raises {line}"
     line = re.sub(r"^[\w.]+Error: ", "", line)
     # ml_collections says only the last word of a path, and near ones of the same block if there are some.
     if match := re.fullmatch(r'(\w+)(?: Did you mean "(\w+)" instead of "\w+"\?)?', line):

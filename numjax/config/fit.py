@@ -29,20 +29,38 @@ GIVERS = {
     "units": "choose task tatqa or claims",
 }
 
-# The largest count of each setting that is a count of at least one. More is a typing error, or the config of a
-# stranger that would fill the memory.
-MOST = {
-    "scheme.pad_multiple": 1_000_000,
-    "backbone.layers": 10_000,
-    "backbone.width": 1_000_000,
-    "backbone.heads": 1_000_000,
-    "backbone.max_length": 1_000_000_000,
-    "data.digits": 10_000,
-    "optim.batch_size": 100_000_000,
-    "optim.accumulate": 1_000_000,
-    "eval.batch_size": 100_000_000,
-    "decode.batch_size": 100_000_000,
+# The least and the largest count of each setting that is one. More is a typing error, or the config of a stranger
+# that would fill the memory.
+COUNTS = {
+    "seed": (0, 2**31 - 1),
+    "num_seeds": (1, 1_000_000),
+    "log_every": (1, 1_000_000_000),
+    "scheme.pad_multiple": (1, 1_000_000),
+    "backbone.layers": (1, 10_000),
+    "backbone.width": (1, 1_000_000),
+    "backbone.heads": (1, 1_000_000),
+    "backbone.max_length": (1, 1_000_000_000),
+    "data.digits": (1, 10_000),
+    "data.length": (1, 1_000_000_000),
+    "data.buckets": (1, 10_000),
+    "data.threads": (0, 10_000),
+    "data.prefetch": (0, 1_000_000),
+    "data.workers": (0, 10_000),
+    "data.train_size": (0, 2**62),
+    "optim.batch_size": (1, 100_000_000),
+    "optim.accumulate": (1, 1_000_000),
+    "optim.steps": (0, 1_000_000_000),
+    "optim.warmup": (0, 1_000_000_000),
+    "eval.every": (0, 1_000_000_000),
+    "eval.examples": (0, 2**62),
+    "eval.batch_size": (1, 100_000_000),
+    "decode.batch_size": (1, 100_000_000),
+    "checkpoint.every": (0, 1_000_000_000),
+    "checkpoint.keep": (1, 1_000_000),
 }
+# Settings that are a finite number from 0 on; those of the second list are below 1.
+POSITIVE = ("optim.learning_rate", "optim.weight_decay", "optim.clip")
+SHARES = ("backbone.dropout",)
 # `Scheme.numbers` → where its [NUM]s stand, a head that predicts them, and a scheme that has them.
 WRITERS = {
     "slot": ("for each number", "mixture", "replace"),
@@ -79,16 +97,33 @@ class NamedPart:
 
 
 def check(config: Any, task: Task) -> None:
-    """Raises UsageError for the first two parts that do not fit together, or for a count out of range."""
-    for path, most in MOST.items():
-        block, _, key = path.partition(".")
-        if not 1 <= config.get(block, {}).get(key, 1) <= most:
-            raise UsageError(f"config.{path}={config[block][key]} must be from 1 to {most:,}")
+    """Raises UsageError for the first two parts that do not fit together, or for a number out of range."""
+    _check_numbers(config)
     if "decode" in config:
         decode = config.decode
         check_decoding(decode.max_tokens, decode.temperature, decode.top_k, decode.top_p, decode.get("beams", 0))
     for line in find_faults(config, task):
         raise UsageError(line)
+
+
+def _check_numbers(config: Any) -> None:
+    def find(path: str) -> Any:
+        block, _, key = path.rpartition(".")
+        return (config.get(block, {}) if block else config).get(key)
+
+    for path, (least, most) in COUNTS.items():
+        value = find(path)
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"config.{path}={value} must be from {least} to {most:,}")
+    for path in (*POSITIVE, *SHARES):
+        value, most = find(path), math.inf if path in POSITIVE else 1
+        if value is not None and not 0 <= value < most:
+            raise UsageError(
+                f"config.{path}={value:g} must be a number from 0{'' if path in POSITIVE else ', below 1'}"
+            )
+    betas = find("optim.betas")
+    if betas is not None and not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas)):
+        raise UsageError(f"config.optim.betas={tuple(betas)} must be two numbers from 0, below 1")
 
 
 def check_decoding(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:

@@ -83,7 +83,7 @@ def get_config(workdir: str | pathlib.Path, trust: bool = False) -> ConfigDict:
     folder = home(pathlib.Path(workdir).expanduser())
     config = load_config(folder)
     path = folder / CONFIG_FILE
-    if fault := _find_fault(config):
+    if fault := find_fault(config):
         raise UsageError(f"{path}: {fault}: restore the file, or train the run again with this version of numjax")
     if not trust:
         _refuse_code(config, path)
@@ -100,7 +100,7 @@ def _blocks(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             yield key, kind, config[key]
 
 
-def _find_fault(config: Mapping[str, Any]) -> str:
+def find_fault(config: Mapping[str, Any]) -> str:
     """The first setting that is missing or has another type than its default, in words; "" if there is none."""
     for path, default in list_settings():
         value: Any = config

@@ -133,7 +133,7 @@ def _write(system, encoded, split, workdir, predictions, extra):
         for i in sorted(predictions):
             example = encoded.example(i)
             row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
-            yield log.to_json_line(row | extra.get(i, {})) + "\n"
+            yield log.to_json(row | extra.get(i, {})) + "\n"
 
     try:
         files.write(path, lines())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -52,8 +54,16 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     ):
         if rows and jax.process_index() == 0:
             path, first = folder / name, rows[0]
-            files.write(path, (log.to_json_line(row) + "\n" for row in rows))
+            files.write(path, (log.to_json(row) + "\n" for row in (*rows, *_load_others(path, splits))))
             log.say(f"{len(rows)} records {problem}, the first is {first['id']} ({first['reason']}): see {path}")
     if "train" in splits and (encoded["train"] is None or len(encoded["train"]) == 0):
         raise DataError(f"no usable record in the training split of {dict(system.task.dataset)}")
     return Splits(**encoded)
+
+
+def _load_others(path: pathlib.Path, splits: Sequence[str]) -> list[dict[str, Any]]:
+    """The records in a list of an earlier use of the run that are of splits which are not read now."""
+    if not path.exists():
+        return []
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["split"] not in (*splits, "source")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -75,10 +76,11 @@ def read_lines(input_path: str) -> list[str]:
 
 
 def _check_exists(input_path: str) -> None:
-    path = pathlib.Path(input_path)
-    if input_path != STDIN and (path.is_dir() or not path.exists()):
+    # `pathlib` raises for a name that is too long, such as a record in place of a file.
+    is_folder = os.path.isdir(input_path)
+    if input_path != STDIN and (is_folder or not os.path.exists(input_path)):
         raise UsageError(
-            f"cannot read --input={input_path}: {'it is a folder' if path.is_dir() else 'there is no such file'}"
+            f"cannot read --input={input_path}: {'it is a folder' if is_folder else 'there is no such file'}"
         )
 
 

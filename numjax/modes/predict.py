@@ -32,7 +32,7 @@ def predict_records(
     for row in rows:
         log.print_result(row)
     if jax.process_index() == 0:
-        files.write(folder / "predictions" / "input.jsonl", (log.to_json_line(row) + "\n" for row in rows))
+        files.write(folder / "predictions" / "input.jsonl", (log.to_json(row) + "\n" for row in rows))
     for record in records:
         if "mended" in record:
             log.say(f"mended {record['id']}: {record['mended']}")

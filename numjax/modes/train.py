@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import statistics
 from typing import Any
 
 import jax
+import numpy as np
 
 from numjax.errors import Diverged
 from numjax.evals import report
@@ -39,7 +38,7 @@ def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, An
     summary = summarise(outcomes)
     results_by_seed = {"seeds": outcomes, "diverged": diverged, "summary": summary}
     if jax.process_index() == 0:
-        files.write(folder / "seeds.json", json.dumps(results_by_seed, indent=1) + "\n")
+        files.write(folder / "seeds.json", log.to_json(results_by_seed, indent=1) + "\n")
     for split, metrics in summary.items():
         metrics_text = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
         log.say(f"{split} over {len(outcomes)} seeds: {metrics_text}")
@@ -55,6 +54,6 @@ def summarise(outcomes: dict[int, dict[str, dict[str, float]]]) -> dict[str, dic
         names = {name for results in outcomes.values() for name in results.get(split, {})}
         for name in sorted(names):
             values = [results[split][name] for results in outcomes.values() if name in results.get(split, {})]
-            spread = statistics.stdev(values) if len(values) > 1 else 0.0
-            out.setdefault(split, {})[name] = {"mean": statistics.fmean(values), "std": spread, "n": len(values)}
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+            out.setdefault(split, {})[name] = {"mean": float(np.mean(values)), "std": spread, "n": len(values)}
     return out

@@ -93,7 +93,7 @@ class Positions(protocols.Positions, nn.Module):
       init_std: as in `learned`.
 
     Raises:
-      UsageError: `draw` is none of these.
+      UsageError: `draw` is none of these, `most` is below 1, or `offset` below 0.
     """
 
     stack: FromContext[protocols.Stack | None] = None
@@ -109,6 +109,8 @@ class Positions(protocols.Positions, nn.Module):
     reads_channels = ("digit_run",)
 
     def setup(self):
+        if self.most < 1 or self.offset < 0:
+            raise UsageError("positions abacus: most must be at least 1, and offset not negative")
         width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
         shape = (self._n_below + self.most + self.offset, width)
         self.runs = self.param("runs", init, shape, jnp.float32)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.types import Tokens
 
@@ -28,6 +29,8 @@ class Positions(protocols.Positions, nn.Module):
     bounded = True
 
     def setup(self):
+        if self.offset < 0:
+            raise UsageError(f"positions learned: offset must be at least 0, not {self.offset}")
         stack = self.require_stack()
         shape = (stack.max_length + self.offset, stack.width)
         self.places = self.param("places", nn.initializers.normal(self.init_std), shape, jnp.float32)

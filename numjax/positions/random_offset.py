@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.types import Tokens
 
@@ -29,6 +30,8 @@ class Positions(protocols.Positions, nn.Module):
     bounded = True
 
     def setup(self):
+        if self.most < 0:
+            raise UsageError(f"positions random_offset: most must be at least 0, not {self.most}")
         stack = self.require_stack()
         shape = (stack.max_length + self.most, stack.width)
         self.places = self.param("places", nn.initializers.normal(self.init_std), shape, jnp.float32)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.protocols import FromContext
 
 
@@ -43,6 +44,12 @@ class Positions(protocols.Positions, nn.Module):
 
     def setup(self):
         stack = self.require_stack()
+        n_exact = (self.buckets if stack.causal else self.buckets // 2) // 2
+        if not 1 <= n_exact < self.furthest:
+            raise UsageError(
+                f"positions relative: with buckets={self.buckets} {n_exact} distances of a side have their own: "
+                f"there must be at least one, and fewer than furthest={self.furthest}"
+            )
         init = nn.initializers.normal(stack.width**-0.5)
         self.distances = self.param("distances", init, (self.buckets, stack.heads), jnp.float32)
 

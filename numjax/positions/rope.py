@@ -40,6 +40,11 @@ class Positions(protocols.Positions, nn.Module):
             raise UsageError(
                 f"positions rope: scaling must be one of {', '.join(rotary.SCALINGS)}, not {self.scaling!r}"
             )
+        if not (0 < self.fraction <= 1 and self.base > 1 and self.factor > 0 and self.slow > 0):
+            raise UsageError(
+                "positions rope: fraction must be above 0 and at most 1, base above 1, factor and slow above 0, not "
+                f"fraction={self.fraction}, base={self.base}, factor={self.factor}, slow={self.slow}"
+            )
         size = self.require_stack().size
         self.pairs = int(size * self.fraction) // 2
         if self.pairs < 1 or size % 2:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.types import Tokens
 
@@ -26,6 +27,10 @@ class Positions(protocols.Positions, nn.Module):
     stack: FromContext[protocols.Stack | None] = None
     base: float = 10_000.0
     scale: float = 0.02
+
+    def setup(self):
+        if self.base <= 0:
+            raise UsageError(f"positions sinusoidal: base must be above 0, not {self.base}")
 
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""

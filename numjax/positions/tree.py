@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.types import TREE_POSITIONS, Tokens
 
@@ -40,6 +41,8 @@ class Positions(protocols.Positions, nn.Module):
     reads_channels = (TREE_POSITIONS.name,)
 
     def setup(self):
+        if self.levels < 1 or self.bits < 1:
+            raise UsageError("positions tree: levels and bits must be at least 1")
         size = 2 * self.levels * self.bits
         std = (3 * size) ** -0.5 if self.init_std is None else self.init_std
         self.kernel = self.param(

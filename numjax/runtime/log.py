@@ -37,7 +37,8 @@ def drop_later_lines(path: pathlib.Path, step: int) -> int:
     if not path.exists():
         return 0
     kept_lines, n_dropped = [], 0
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for line in text.splitlines():
         try:
             row = files.parse_json(line)
             keep = row.get("step", 0) <= step and row.get("split") not in FINAL_SPLITS
@@ -47,7 +48,8 @@ def drop_later_lines(path: pathlib.Path, step: int) -> int:
             kept_lines.append(line)
         else:
             n_dropped += 1
-    if n_dropped:
+    # A full disk may have cut off no more than the last line's end.
+    if n_dropped or (text and not text.endswith("\n")):
         files.write(path, (line + "\n" for line in kept_lines))
     return n_dropped
 
@@ -250,24 +252,25 @@ def quieten() -> None:
     threading.excepthook, sys.excepthook, sys.unraisablehook = handle_thread_error, handle_error, handle_unraisable
 
 
-def to_json_line(value: Any) -> str:
-    """A value as JSON without a line end. Lone surrogates, which have no UTF-8 form, become U+FFFD; NaN and infinity,
-    which have no JSON form, become null."""
-    return files.replace_surrogates(json.dumps(_to_json(value), ensure_ascii=False, default=str, allow_nan=False))
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, in one line without an indent. Lone surrogates, which have no UTF-8 form, become U+FFFD; NaN
+    and infinity, which have no JSON form, become null."""
+    text = json.dumps(_to_finite(value), ensure_ascii=False, default=str, allow_nan=False, indent=indent)
+    return files.replace_surrogates(text)
 
 
-def _to_json(value: Any) -> Any:
+def _to_finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _to_json(item) for name, item in value.items()}
+        return {name: _to_finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
+        return [_to_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_result(result: Any) -> None:
     """Prints a result as a JSON line to stdout (process 0), flushed."""
     if jax.process_index() == 0:
-        print(to_json_line(result), flush=True)
+        print(to_json(result), flush=True)
 
 
 def peak_flops() -> float | None:

@@ -80,8 +80,9 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
     `rules` come before `DEFAULT_RULES`. A small axis that the mesh does not divide is replicated, which is logged.
 
     Raises:
-      UsageError: the mesh does not divide a large axis.
+      UsageError: the mesh does not divide a large axis; a rule is no pattern with axes of the mesh.
     """
+    _check_rules(rules, mesh)
     compiled = [(re.compile(pattern), tuple(spec)) for pattern, spec in (*rules, *DEFAULT_RULES)]
 
     def choose_sharding(path, leaf):
@@ -104,6 +105,23 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
         return NamedSharding(mesh, PartitionSpec(*axes))
 
     return jax.tree_util.tree_map_with_path(choose_sharding, tree)
+
+
+def _check_rules(rules: Sequence[tuple[str, Sequence[str | None]]], mesh: Mesh) -> None:
+    for rule in rules:
+        try:
+            pattern, spec = rule
+            re.compile(pattern)
+            axes = {
+                axis for part in spec if part is not None for axis in ((part,) if isinstance(part, str) else part)
+            }
+        except (re.error, TypeError, ValueError) as error:
+            raise UsageError(f"config.mesh.rules: {rule!r} is no (pattern, axes): {error}") from None
+        if unknown := axes - {*mesh.axis_names}:
+            raise UsageError(
+                f"config.mesh.rules: {rule!r} names {', '.join(map(repr, sorted(map(str, unknown))))}: the axes are "
+                f"{', '.join(mesh.axis_names)}"
+            )
 
 
 def path_name(path: Sequence[Any]) -> str:

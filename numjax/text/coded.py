@@ -115,8 +115,8 @@ class CodedScheme(BaseScheme):
 
     def _answer_edges(self) -> list[Edge]:
         end = [self.vocab.mark(EOS)]
-        edges = answers.path_edges(answers.START, self.vocab.encode(" "), "answer's blank")
-        edges += self._number_edges("answer's blank", "answer's ")
+        edges, first = answers.blank_edges(self.vocab.encode(" "), "answer's blank")
+        edges += self._number_edges(first, "answer's ")
         return [*edges, *(Edge(f"answer's {state}", end, "end") for state in self.complete)]
 
     def _number_edges(self, first: str, prefix: str) -> list[Edge]:

@@ -19,7 +19,7 @@ OPEN_REVERSED, CLOSE_REVERSED = "[R]", "[/R]"
 PLACE = "[10^-{}]"  # the place of the first digit behind it
 WHICH = ("all", "answers")
 MOST_PLACES = 100
-_DECIMAL = re.compile(r"[^.]*[0-9]\.([0-9]+)")
+_DECIMAL = re.compile(r"[^.]*\.([0-9]+)")
 
 
 class Scheme(digits.Scheme):

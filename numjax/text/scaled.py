@@ -15,6 +15,7 @@ from numjax.text.coded import CodedScheme
 from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import Abilities, Document, Features, Mark, Number, NumberRange
 
+MOST_DIGITS = 400  # that are read of a number
 MOST_POWER = 300  # numbers from 10^300 on count as 10^300, and those below 10^−300 as 0
 
 
@@ -93,7 +94,15 @@ class ScaledScheme(CodedScheme):
 
 
 def limit_size(value: Decimal) -> Fraction:
-    """The exact value, within ±10^300: no power of ten is expanded that a text of a few characters can write."""
+    """The exact value, within ±10^300: no power of ten is expanded that a text of a few characters can write.
+
+    Of a value with more than `MOST_DIGITS` digits these are kept, and a 1 says that others follow, so that it rounds
+    as before.
+    """
+    sign, digits, exponent = value.as_tuple()
+    if len(digits) > MOST_DIGITS:
+        kept = *digits[:MOST_DIGITS], int(any(digits[MOST_DIGITS:]))
+        value = Decimal((sign, kept, int(exponent) + len(digits) - len(kept)))
     if not value or value.adjusted() < -MOST_POWER:
         return Fraction(0)
     if value.adjusted() >= MOST_POWER:

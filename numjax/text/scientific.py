@@ -20,6 +20,7 @@ ROUNDINGS = ("half_even", "half_up", "down")
 PLUS, MINUS = "[+]", "[-]"
 NUMERALS = "0123456789abcdefghijklmnopqrstuvwxyz"
 MOST_SYMBOLS = 1_000_000
+MOST_DIGITS = 4000  # decimal ones: Python reads no whole number of more than 4,300
 
 
 class Scientific(NamedTuple):
@@ -93,6 +94,8 @@ class Scheme(CodedScheme):
             raise UsageError("scientific: digits must be at least 1, and least not above most")
         if not 2 <= base <= len(NUMERALS) or not _has_finite_decimals(base):
             raise UsageError(f"scientific: base must be 2, 4, 5, 8, 10, 16, 20, 25 or 32, not {base}")
+        if digits * math.log10(base) > MOST_DIGITS:
+            raise UsageError(f"scientific: {digits} digits are more than {MOST_DIGITS:,} decimal ones: take fewer")
         self.form, self.digits, self.base, self.rounding = form, digits, base, rounding
         self.least, self.most, self.has_exponent_first = least, most, exponent == "before"
         self.subnormals = subnormals
@@ -100,9 +103,12 @@ class Scheme(CodedScheme):
         self._first_exponents = range(least + digits - 1, most + digits)
         largest = max(abs(self._first_exponents[0]), abs(self._first_exponents[-1]))
         self._exponent_digits = len(_spell(largest, base))
-        n_variants = {"digits": 0, "mantissa": 1, "signed": 2, "number": 2 * (most - least + 1)}[form]
-        if base**digits * n_variants > MOST_SYMBOLS:
-            raise UsageError(f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or form=digits")
+        n_exponents = most - least + 1
+        n_variants = {"digits": 0, "mantissa": 1, "signed": 2, "number": 2 * n_exponents}[form]
+        if base**digits * n_variants + n_exponents > MOST_SYMBOLS:
+            raise UsageError(
+                f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or exponents, or form=digits"
+            )
         self.moves, self.complete = self._make_moves()
         super().__init__(vocab, rules, pad_multiple)
 

@@ -17,7 +17,7 @@ from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import PART, Abilities, Document, Grammar, Mark, Number, NumberRange, Segment, Text
 
 OPEN, CLOSE = "[R]", "[/R]"
-MOST_DIGITS = 4000  # Python reads no whole number of more than 4,300
+MOST_DIGITS = 2000  # on either side of the point: Python reads no whole number of more than 4,300
 
 
 class Scheme(BaseScheme):
@@ -149,7 +149,9 @@ class Scheme(BaseScheme):
         row.add([self.vocab.mark(CLOSE)])
 
     def _cut(self, value: Decimal) -> list[Decimal]:
-        """The slots of a number, the lowest first."""
+        """The slots of a number, the lowest first. A zero is one slot, however many places it is written with."""
+        if not value:
+            return [Decimal("-0" if value.is_signed() else "0")]
         sign, (whole, point, part) = "-" * value.is_signed(), f"{self.nearest(value):f}".lstrip("-").partition(".")
         first, *others = (whole[max(0, end - self.digits) : end] for end in range(len(whole), 0, -self.digits))
         return [Decimal(sign + first + point + part), *(Decimal(sign + other) for other in others)]
@@ -160,8 +162,8 @@ class Scheme(BaseScheme):
         return self._tables([*text_edges, *self._slot_edges("text", "text")], ("text", "end"), given=given_marks)
 
     def _answer_edges(self) -> list[Edge]:
-        edges = answers.path_edges(answers.START, self.vocab.encode(" "), "answer's mark")
-        edges += self._slot_edges("answer's mark", "answered")
+        edges, first = answers.blank_edges(self.vocab.encode(" "), "answer's mark")
+        edges += self._slot_edges(first, "answered")
         return [*edges, Edge("answered", [self.vocab.mark(EOS)], "end")]
 
     def _slot_edges(self, state: str, to: str) -> list[Edge]:

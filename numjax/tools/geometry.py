@@ -191,9 +191,10 @@ def _run_naik(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_neighbours(flags: argparse.Namespace) -> dict[str, Any]:
-    lengths = [int(text) for text in parse_numbers(flags.lengths, "--lengths")]
-    if not all(1 <= length <= 9 for length in lengths):
+    texts = parse_numbers(flags.lengths, "--lengths")
+    if not {*texts} <= {*"123456789"}:
         raise UsageError(f"--lengths={flags.lengths}: digits from 1 to 9, such as 1:4")
+    lengths = [int(text) for text in texts]
     # One digit more than the longest, so that the pool has the neighbours of every number.
     pool = parse_numbers(flags.pool or f"0:{10 ** (max(lengths) + 1) - 1}", "--pool")
     if flags.k < 1 or flags.queries < 1:

@@ -117,7 +117,8 @@ class _Processes:
             signal.signal(number, handler)
 
     def wait(self) -> int:
-        """Waits for the processes; returns the exit code of the first that ended with an error, else 0."""
+        """Waits for the processes; returns the exit code of the first that ended with an error, that of a stopped run
+        if some did not end within `PATIENCE` of a signal, else 0."""
         failure: tuple[list[int], int] | None = None
         failure_time = 0.0
         while True:
@@ -137,7 +138,8 @@ class _Processes:
                 break
             time.sleep(0.1)
         if failure is None:
-            return 0
+            # Those that are still there have not saved: what starts the run again must know that it has not ended.
+            return 0 if all(code == 0 for code in codes) else Preempted.exit_code
         indices, code = failure
         if code != Preempted.exit_code:
             was, plural = ("was", "") if len(indices) == 1 else ("were", "es")

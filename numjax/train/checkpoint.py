@@ -98,19 +98,22 @@ class Checkpoints:
       folder: the folder, with a folder for each step.
       keep: number of newest checkpoints to keep.
       asynchronous: write in the background.
+      read_only: change nothing in the folder, where another process may be saving a step.
     """
 
     folder: pathlib.Path
     keep: int = 2
     asynchronous: bool = True
+    read_only: bool = False
 
     def __post_init__(self):
         tensorstore_json.stop_leak()
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=self.keep,
+            max_to_keep=None if self.read_only else self.keep,
             enable_async_checkpointing=self.asynchronous,
-            create=True,
-            cleanup_tmp_directories=True,
+            create=not self.read_only,
+            cleanup_tmp_directories=not self.read_only,
+            read_only=self.read_only,
             async_options=ocp.options.AsyncOptions(timeout_secs=SAVE_TIMEOUT),
             # Two managers that save the same step at the same time must not use the same barrier.
             multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=self.folder.name),

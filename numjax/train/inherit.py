@@ -153,7 +153,7 @@ def read_params(workdir: pathlib.Path, layout: Callable[[Any], Any] | None = Non
     """
     for name in ("best", "checkpoints"):
         if (workdir / name).is_dir():
-            checkpoints = Checkpoints(workdir / name)
+            checkpoints = Checkpoints(workdir / name, read_only=True)
             try:
                 restored = checkpoints.restore_params(layout)
             finally:

@@ -105,6 +105,9 @@ def train(
         stack.callback(best.close)
         state, position, recent = _start(system, compiled, checkpoints, seed, splits)
         best.drop_after(position.best_step)
+        if position.best_step not in best.steps():
+            # Several better ones came after the saved step, so that its own was no longer kept: they come again.
+            position = position._replace(best=None)
         writer = log.MetricsWriter(workdir, position.step)
         stack.callback(writer.close)
         with Signals() as signals:

@@ -101,7 +101,7 @@ def _difference(workdir: pathlib.Path, config: Any) -> str | None:
     An option that its config lacks, since the part got it later, has its default there.
 
     Raises:
-      UsageError: the workdir is trained, and its config is damaged.
+      UsageError: the workdir is trained, and its config is damaged; or the config is none of a run.
     """
     if not (workdir / CONFIG_FILE).exists():
         return None
@@ -110,6 +110,10 @@ def _difference(workdir: pathlib.Path, config: Any) -> str | None:
     except UsageError as error:
         if has_checkpoint(workdir):
             raise
+        if '"task"' not in (workdir / CONFIG_FILE).read_text(encoding="utf-8", errors="replace"):
+            raise UsageError(
+                f"{workdir} has a {CONFIG_FILE} that is not of a run: choose another --workdir"
+            ) from None
         return str(error)
     own_values = _flat(_as_json(config.to_dict()))
     # Only options of a block that is there: a whole block that it lacks is another model or loss.

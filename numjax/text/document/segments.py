@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from numjax import numeral
-from numjax.numeral.surface import format_trimmed
+from numjax.numeral.surface import format_trimmed, shift
 from numjax.types import Document, Mark, Number, Segment, Text
 
 
@@ -54,7 +54,7 @@ def take_beginning(text: str, limit: int) -> str:
 
 def spell_in_formula(number: Number) -> str:
     """A text's number as a formula spells it: 15 for "15%", where % is an operator, and 2340 for "2,340"."""
-    return format_trimmed(number.value * 100 if number.surface.endswith("%") else number.value)
+    return format_trimmed(shift(number.value, 2) if number.surface.endswith("%") else number.value)
 
 
 def merge(document: Iterable[Segment]) -> Document:

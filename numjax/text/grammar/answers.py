@@ -114,6 +114,12 @@ def path_edges(state: str, ids: Sequence[int], to: str) -> list[Edge]:
     return [Edge(source, [token], states[i + 1]) for i, (source, token) in enumerate(zip(states, ids, strict=False))]
 
 
+def blank_edges(ids: Sequence[int], to: str) -> tuple[list[Edge], str]:
+    """(edges that read the blank before an answer, the state behind it): none, and the first state, where a
+    vocabulary has no blank."""
+    return (path_edges(START, ids, to), to) if ids else ([], START)
+
+
 def fence_edges(state: str, marks: Sequence[int], to: str) -> list[Edge]:
     """Edges over the first of three marks, one or more of the second, and the third."""
     opening, inner, closing = marks
