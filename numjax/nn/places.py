@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 
 class Places(NamedTuple):
-    """Where digits stand in their numbers. A number is a run of digits with at most one point inside.
+    """Where digits stand in their numbers. A number is a run of digits with at most one point inside; a point without
+    digits is one too, with `most` −1.
 
     Attributes:
       number: int32[B, T], the number of its row that a position belongs to, from 0; −1 for none.
