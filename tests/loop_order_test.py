@@ -240,7 +240,7 @@ def test_the_folder_of_something_else_is_left_alone(tmp_path):
     """Another library's model has a config.json too; an unfinished run's own one, also a damaged one, is replaced."""
     config = ml_collections.ConfigDict({"task": {"name": "t"}, "log_every": 5})
     foreign = {"config.json": '{"model_type": "gpt2"}', "vocabulary/mine.txt": "words", "skipped.jsonl": "{}"}
-    for content in (foreign["config.json"], "no JSON", ""):
+    for content in (foreign["config.json"], "[1]", "{}"):
         for name, text in (foreign | {"config.json": content}).items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)

@@ -112,6 +112,8 @@ def test_shortened_records_are_reported_before_training_and_saved(tmp_path, monk
     assert capsys.readouterr().err.splitlines() == [message]
     # A later evaluation reads other splits: what was said of the training records stays.
     splits["validation"] = [LONG | {"id": "other"}]
+    with (tmp_path / "shortened.jsonl").open("a") as out:
+        out.write("{}\n[]\ncut sh")
     load_data(system, tmp_path, False, splits=("validation",))
     rows = [json.loads(line) for line in (tmp_path / "shortened.jsonl").read_text().splitlines()]
     assert sorted((row["id"], row["split"]) for row in rows) == [("long", "train"), ("other", "validation")]

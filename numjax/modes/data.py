@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,9 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
 
 def _load_others(path: pathlib.Path, splits: Sequence[str]) -> list[dict[str, Any]]:
     """The records in a list of an earlier use of the run that are of splits which are not read now."""
-    if not path.exists():
-        return []
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row["split"] not in (*splits, "source")]
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line
+            row = files.parse_json(line)
+            rows += [row] if row["split"] not in (*splits, "source") else []
+    return rows

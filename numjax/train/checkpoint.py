@@ -113,7 +113,6 @@ class Checkpoints:
             enable_async_checkpointing=self.asynchronous,
             create=not self.read_only,
             cleanup_tmp_directories=not self.read_only,
-            read_only=self.read_only,
             async_options=ocp.options.AsyncOptions(timeout_secs=SAVE_TIMEOUT),
             # Two managers that save the same step at the same time must not use the same barrier.
             multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=self.folder.name),

@@ -110,7 +110,7 @@ def _difference(workdir: pathlib.Path, config: Any) -> str | None:
     except UsageError as error:
         if has_checkpoint(workdir):
             raise
-        if '"task"' not in (workdir / CONFIG_FILE).read_text(encoding="utf-8", errors="replace"):
+        if _is_foreign(workdir / CONFIG_FILE):
             raise UsageError(
                 f"{workdir} has a {CONFIG_FILE} that is not of a run: choose another --workdir"
             ) from None
@@ -127,6 +127,15 @@ def _difference(workdir: pathlib.Path, config: Any) -> str | None:
         if own_values.get(key) != saved_values.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
             return f"{key} was {saved_values.get(key)!r}, now {own_values.get(key)!r}"
     return None
+
+
+def _is_foreign(path: pathlib.Path) -> bool:
+    """Whether a whole JSON file is no config of a run; other libraries' models have a file of this name too."""
+    try:
+        content = files.parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return not isinstance(content, dict) or "task" not in content
 
 
 def _as_json(tree: Any) -> Any:
