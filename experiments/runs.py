@@ -312,6 +312,7 @@ class Schedule:
 def _format_result(result: RunResult) -> str:
     if result.diverged:
         return f"diverged, {result.diverged}"
-    metrics: Mapping[str, float] = result.metrics.get("test") or result.metrics.get("validation") or {}
+    split = next((split for split in ("test", "validation") if result.metrics.get(split)), "no metrics")
+    metrics = result.metrics.get(split, {})
     main_metrics = [(name, value) for name, value in metrics.items() if "/" not in name and name != "majority"]
-    return "test " + " · ".join(f"{name} {value:.4f}" for name, value in main_metrics)
+    return f"{split} " + " · ".join(f"{name} {value:.4f}" for name, value in main_metrics)

@@ -1,9 +1,11 @@
 """Results on disk: those that a folder's runs wrote, and those that `--known` took over from tables made elsewhere.
 
 A table's JSON holds "runs", each with the names of its settings ("key") and of its code ("code"), and once for all
-runs "settings" and "code", by these names. On disk, under the folder of an experiment:
+runs "settings" and "code", by these names; its "trial_runs" hold the same of its trials. On disk, under the folder of
+an experiment:
 
     known/<key>/settings.json, seed_<N>.json
+    trials/known/<key>/settings.json, seed_<N>.json
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from numjax.runtime import files, log
 
 SETTINGS = "settings.json"
 CODE = "code.json"
+TRIALS = "trials"  # the folder of trials in that of an experiment
 DIRTY = "-dirty"
 
 
@@ -116,7 +119,7 @@ def merge_code(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str,
 
 
 def adopt(tables: Iterable[str], out: pathlib.Path, same_code: bool = False) -> None:
-    """Copies the results of earlier tables, or of tables from other machines, into `out`.
+    """Copies the results of earlier tables, or of tables from other machines, and of their trials into `out`.
 
     Args:
       tables: paths of NAME.json files.
@@ -127,21 +130,24 @@ def adopt(tables: Iterable[str], out: pathlib.Path, same_code: bool = False) -> 
     """
     for path in tables:
         try:
-            results = unpack(json.loads(pathlib.Path(path).expanduser().read_text()))
+            content = json.loads(pathlib.Path(path).expanduser().read_text())
+            copies = [(out, result) for result in unpack(content)]
+            if "trial_runs" in content:
+                copies += [(out / TRIALS, result) for result in unpack(content["trial_runs"])]
         except (OSError, json.JSONDecodeError, TypeError, KeyError, AttributeError) as error:
             raise UsageError(f"--known={path}: give NAME.json as tables write it ({error!r:.100})") from None
-        for result in results:
+        for home, result in copies:
             name = f"--known={path}: {result.task}/{result.system}"
             if not result.settings:
                 _say_once(f"{name} is not taken: it does not record its settings")
             elif same_code and (change := sources.describe_changed(result.code)):
                 _say_once(f"{name} is not taken: {change}")
             else:
-                folder = out / "known" / result.key
+                folder = home / "known" / result.key
                 write_json(folder / SETTINGS, result.settings)
                 write_json(folder / f"seed_{result.seed}.json", result._asdict())
     if same_code:
-        for path in (out / "known").glob("*/seed_*.json"):
+        for path in [*out.glob("known/*/seed_*.json"), *(out / TRIALS).glob("known/*/seed_*.json")]:
             if (copy := _load(path)) is not None and sources.describe_changed(copy.code):
                 path.unlink()
 

@@ -18,7 +18,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from numjax.build import build
-from numjax.bundled.experiments import runs
+from numjax.bundled.experiments import runs, stored
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import UsageError
@@ -56,8 +56,8 @@ def choose_settings(
     count: int,
     out: pathlib.Path,
     find_tried: Callable[[RunCell], RunCell] = lambda cell: cell,
-) -> tuple[list[RunCell], dict[str, list[dict[str, Any]]]]:
-    """(the cells with the settings that are best on validation, "task/system" → its trials with settings and scores).
+) -> tuple[list[RunCell], dict[str, Any]]:
+    """(the cells with the settings that are best on validation, the JSON's entries of `pack_trials`).
 
     Args:
       grid: path of a setting → values to try. count: how many combinations, the same for each cell.
@@ -68,16 +68,25 @@ def choose_settings(
       UsageError: there are not so many combinations, or all trials of a cell diverged.
     """
     combinations = list_trials(grid, count)
-    chosen_cells, records = [], {}
+    chosen_cells, records, results = [], {}, {}
     for cell, tried in ((cell, find_tried(cell)) for cell in cells):
         trial_cells = [_make_trial(tried, number, changes) for number, changes in enumerate(combinations)]
-        results = runs.run(trial_cells, [SEED], out / "trials")
+        results |= runs.run(trial_cells, [SEED], out / stored.TRIALS)
         metric = build("tasks", tried.config.task).metric
         scores = [_score(results[trial.task, trial.system][SEED], metric) for trial in trial_cells]
         name = f"{tried.task}/{tried.system}"
         best, records[name] = choose_best(name, combinations, scores, metric)
         chosen_cells.append(cell._replace(config=change_config(cell.config, best)))
-    return chosen_cells, records
+    return chosen_cells, pack_trials(records, [r for by_seed in results.values() for r in by_seed.values()])
+
+
+def pack_trials(records: Mapping[str, list[dict[str, Any]]], results: Sequence[RunResult]) -> dict[str, Any]:
+    """The JSON's entries of trials: their records, and their runs, which `--known` takes over.
+
+    Args:
+      records: "task/system" → its trials, as `choose_best` gives them.
+    """
+    return {"trial_records": dict(records), "trial_runs": stored.pack(results)}
 
 
 def choose_best(
@@ -122,11 +131,11 @@ def prepare(
         return list(cells), {
             "trials": dict.fromkeys(labels.values(), 0) | dict(manual_trials) if manual_trials else {}
         }
-    chosen_cells, records = choose_settings(cells, grid, options.trials, options.out, find_tried)
+    chosen_cells, entries = choose_settings(cells, grid, options.trials, options.out, find_tried)
     is_whole = options.trials == math.prod(map(len, grid.values()))
     names = [labels[system] for system in dict.fromkeys(cell.system for cell in cells)]
     counts = {name: options.trials + (0 if is_whole else manual_trials.get(name, 0)) for name in names}
-    return chosen_cells, {"trials": counts, "trial_records": records}
+    return chosen_cells, {"trials": counts, **entries}
 
 
 def select(counts: Mapping[str, Any], task: str) -> Mapping[str, int]:

@@ -212,13 +212,18 @@ def test_each_row_takes_the_rate_of_least_validation_loss(tmp_path, monkeypatch)
     def score(cell, seeds, out, sizes, path, as_published, test):
         calls.append((cell.row, list(seeds), out, sizes.items, sizes.epochs, test))
         loss = losses[cell.row].get(sizes.learning_rate)
-        return {seed: SimpleNamespace(metrics={"validation": {"loss": loss}} if loss else {}) for seed in seeds}
+        metrics = {"validation": {"loss": loss}} if loss else {}
+        return {s: RunResult("toys", cell.row, s, f"{cell.row}{loss}", metrics, None, 1.0, {}, "") for s in seeds}
 
     monkeypatch.setattr(toys, "run", score)
     whole = table2.SIZES["laptop"]
-    chosen, records = table2.choose_rates(cells, options, whole)
+    chosen, entries = table2.choose_rates(cells, options, whole)
     assert chosen == {"char_lstm": whole, "dice": whole._replace(learning_rate=3e-3)}
-    assert [trial["chosen"] for trial in records["toys/dice"]] == [False, True, False], "a diverged trial is none"
+    assert [trial["chosen"] for trial in entries["trial_records"]["toys/dice"]] == [False, True, False], (
+        "a diverged trial is none"
+    )
+    keys = [run["key"] for run in entries["trial_runs"]["runs"]]
+    assert keys[:4] == ["char_lstm5.0", "char_lstm4.0", "char_lstm3.0", "dice5.0"]
     assert calls == [(cell.row, [1000], tmp_path / "trials", 76_800, 6, False) for cell in cells for _ in range(3)]
     losses["dice"].clear()
     with pytest.raises(UsageError, match="toys/dice: all 3 trials diverged: try other settings"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numjax.bundled.experiments import claims, quotes, report, runs, trials, verify
+from numjax.bundled.experiments import claims, quotes, report, runs, stored, trials, verify
 from numjax.bundled.experiments.luna import gold
 from numjax.bundled.experiments.mathgpt import mathmlben
 from numjax.bundled.experiments.numgpt import settings
@@ -276,7 +276,7 @@ def training(monkeypatch):
     return calls
 
 
-def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training):
+def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training, capsys):
     options = SimpleNamespace(scale="smoke", as_published=False, out=tmp_path, trials=3)
     cells = [settings.make_cell(options, "mme", system) for system in ("gpt", "numgpt")]
     grid = {"optim.learning_rate": (1e-2, 1e-3, 1e-4), "backbone.dropout": (0.0,)}
@@ -284,13 +284,28 @@ def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training)
     rates = {name: [rate for system, _, rate, _ in training if system == name] for name in ("gpt", "numgpt")}
     assert rates == {"gpt": [1e-2, 1e-3, 1e-4], "numgpt": [1e-2, 1e-3, 1e-4]}
     assert {(seed, tested) for _, seed, _, tested in training} == {(trials.SEED, False)}, "test is never scored"
+    assert "mme/gpt-trial1 seed 1000: validation accuracy 1.0000" in capsys.readouterr().err
     assert [cell.config.optim.learning_rate for cell in chosen] == [1e-3, 1e-3]
     assert all(cell.config.eval.test for cell in chosen)
     assert trial_entries["trials"] == {"GPT, subwords": 3, "NumGPT": 3} and trials.is_fair(trial_entries["trials"])
     assert [trial["chosen"] for trial in trial_entries["trial_records"]["mme/gpt"]] == [False, True, False]
-    # A trial is a run: it is not run again.
+    # A trial is a run: it is not run again, nor where a table's JSON brings it.
     trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
     assert len(training) == 6
+    (tmp_path / "table.json").write_text(json.dumps(stored.pack([]) | trial_entries))
+    elsewhere = SimpleNamespace(**vars(options) | {"out": tmp_path / "elsewhere"})
+    stored.adopt([str(tmp_path / "table.json")], elsewhere.out)
+    again, entries_again = trials.prepare(cells, elsewhere, grid, settings.SYSTEMS, settings.PILOT)
+    assert len(training) == 6
+    assert json.loads(json.dumps(entries_again)) == json.loads(json.dumps(trial_entries))
+    assert [cell.config.to_dict() for cell in again] == [cell.config.to_dict() for cell in chosen]
+    table = json.loads((tmp_path / "table.json").read_text())
+    for code in table["trial_runs"]["code"].values():
+        code["numjax.nn.norm"] = "00000000"
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    for same_code in (False, True):
+        stored.adopt([str(tmp_path / "table.json")], elsewhere.out, same_code)
+    assert not list(elsewhere.out.rglob("known/*/seed_*.json")), "trials of other code, copied before, are left out"
     # Trials of a part of the grid leave the rest as it was chosen by hand.
     options.trials = 2
     _, trial_entries = trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)

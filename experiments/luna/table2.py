@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, report, tables, trials
+from numjax.bundled.experiments import command, report, stored, tables, trials
 from numjax.bundled.experiments.luna import numbers, settings, toys
 from numjax.bundled.experiments.luna.toys import EncoderCell, ToySizes
 from numjax.bundled.experiments.runs import Results
@@ -92,25 +92,26 @@ def make_published(quoted: Sequence[float]) -> dict[str, Published]:
 
 def choose_rates(
     cells: Sequence[EncoderCell], options: argparse.Namespace, sizes: ToySizes
-) -> tuple[dict[str, ToySizes], dict[str, list[dict[str, Any]]]]:
-    """(row → its sizes, with the rate of least loss on validation, "toys/row" → its trials).
+) -> tuple[dict[str, ToySizes], dict[str, Any]]:
+    """(row → its sizes, with the rate of least loss on validation, the JSON's entries of the trials).
 
     Raises:
       UsageError: there are not so many rates, or all trials of a row diverged.
     """
-    tried, chosen, records = trials.list_trials(RATES, options.trials), {}, {}
+    tried, chosen, records, results = trials.list_trials(RATES, options.trials), {}, {}, []
     fewer = {name: min(value, getattr(sizes, name)) for name, value in TRIAL.items()}
     for cell in cells:
         scores = []
         for changes in tried:
             smaller = sizes._replace(**fewer, **changes)
-            folder, seeds = options.out / "trials", [trials.SEED]
-            results = toys.run(cell, seeds, folder, smaller, options.path, options.as_published, test=False)
-            scores.append(-results[trials.SEED].metrics.get("validation", {}).get("loss", math.inf))
+            folder, seeds = options.out / stored.TRIALS, [trials.SEED]
+            by_seed = toys.run(cell, seeds, folder, smaller, options.path, options.as_published, test=False)
+            results.append(by_seed[trials.SEED])
+            scores.append(-results[-1].metrics.get("validation", {}).get("loss", math.inf))
         name = f"{toys.TASK}/{cell.row}"
         best, records[name] = trials.choose_best(name, tried, scores, "-loss")
         chosen[cell.row] = sizes._replace(**best)
-    return chosen, records
+    return chosen, trials.pack_trials(records, results)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -122,9 +123,9 @@ def main(words: Sequence[str] | None = None) -> None:
     options = command.parse_options(parser, words)
     is_wanted, sizes = command.parse_only(options.only, [toys.TASK], LABELS), SIZES[options.scale]
     cells = [make_cell(row, options.scale, options.as_published) for row in LABELS if is_wanted(toys.TASK, row)]
-    sizes_by_row, records = dict.fromkeys(LABELS, sizes), {}
+    sizes_by_row, trial_entries = dict.fromkeys(LABELS, sizes), {}
     if options.trials:
-        sizes_by_row, records = choose_rates(cells, options, sizes)
+        sizes_by_row, trial_entries = choose_rates(cells, options, sizes)
     results: Results = {}
     for cell in cells:
         log.say(f"{LABELS[cell.row]}: {cell.spec}")
@@ -140,7 +141,7 @@ def main(words: Sequence[str] | None = None) -> None:
     entries = tables.compare(results, rows, COLUMNS, REFERENCE)
     extra = {"sizes": sizes._asdict(), "specs": SPECS[options.scale], "seen": toys.measure_overlap(examples)}
     if options.trials:
-        extra |= {"trials": {LABELS[cell.row]: options.trials for cell in cells}, "trial_records": records}
+        extra |= {"trials": {LABELS[cell.row]: options.trials for cell in cells}, **trial_entries}
     elif options.scale == "laptop" and not options.as_published:
         extra["trials"] = dict.fromkeys(LABELS.values(), 0) | TRIALS
     text = report.publish(

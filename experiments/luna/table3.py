@@ -149,11 +149,11 @@ def make_cell(options: argparse.Namespace, system: str, task: str, fold: int = 0
 
 def choose_rates(
     options: argparse.Namespace, systems: Sequence[str]
-) -> tuple[Callable[[str, str, int], RunCell], dict[str, list[dict[str, Any]]]]:
-    """((task, system, fold) → its cell, with the learning rate that was best on validation of fold 0; the records of
-    the trials). Without --trials every cell has its config's rate."""
+) -> tuple[Callable[[str, str, int], RunCell], dict[str, Any]]:
+    """((task, system, fold) → its cell, with the learning rate that was best on validation of fold 0; the JSON's
+    entries of the trials). Without --trials every cell has its config's rate."""
     tried = [make_cell(options, system, "tatqa") for system in systems] if options.trials else []
-    chosen, records = trials.choose_settings(tried, RATES, options.trials, options.out)
+    chosen, entries = trials.choose_settings(tried, RATES, options.trials, options.out)
     rates = {cell.system: cell.config.optim.learning_rate for cell in chosen}
 
     def make_fold(task: str, system: str, fold: int) -> RunCell:
@@ -162,7 +162,7 @@ def choose_rates(
             return cell
         return cell._replace(config=trials.change_config(cell.config, {"optim.learning_rate": rates[system]}))
 
-    return make_fold, records
+    return make_fold, entries
 
 
 def choose_tabfact_seeds(options: argparse.Namespace) -> list[int]:
@@ -290,7 +290,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if len(missing_tasks) == 1 and any(task in missing_tasks or CHOICES[system].pretrain for system, task in pairs):
         raise UsageError(f"pre-training reads both tasks: give --{missing_tasks.pop()}=FOLDER too, or neither")
     seeds = {"tatqa": options.seeds, "tabfact": choose_tabfact_seeds(options)}
-    make_fold, trial_records = choose_rates(options, [system for system, task in pairs if task == "tatqa"])
+    make_fold, trial_entries = choose_rates(options, [system for system, task in pairs if task == "tatqa"])
     results: runs.Results = {}
     for current_task in TASKS:
         cells = [make_cell(options, system, task) for system, task in pairs if task == current_task]
@@ -308,7 +308,7 @@ def main(words: Sequence[str] | None = None) -> None:
         extra["trials"] = {choice.label: TRIALS.get(system, 0) for system, choice in CHOICES.items()}
     elif options.trials:
         counts = {CHOICES[system].label: options.trials for system, task in pairs if task == "tatqa"}
-        extra |= {"trials": {"tatqa": counts}, "trial_records": trial_records}
+        extra |= {"trials": {"tatqa": counts}, **trial_entries}
     parts = {"": (entries, columns)}
     remarks, label, per = make_remarks(options), CHOICES[REFERENCE].label, "seed"
     if options.scale == overnight.NAME:
