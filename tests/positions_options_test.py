@@ -21,7 +21,7 @@ def stack(length=16, **more):
 
 def draw_tokens_with_channels(rng):
     tokens, _ = drawn.draw_tokens(rng)
-    channels = {"digit_run": tokens.positions, "tree_positions": tokens.positions[..., None]}
+    channels = {"digit_run": tokens.positions, "tree_positions": np.stack([tokens.positions] * 3, axis=-1)}
     channels["limb_power"] = tokens.positions
     channels["significance"] = np.stack([tokens.positions, tokens.positions], axis=-1)
     return tokens._replace(channels=channels)
@@ -113,6 +113,7 @@ def test_a_channel_of_ids_is_hidden_where_the_ids_are():
         ("learned", {"offset": -1}, "offset must be at least 0"),
         ("tree", {"levels": 0}, "levels and bits must be at least 1"),
         ("tree", {"bits": 0}, "levels and bits must be at least 1"),
+        ("tree", {"levels": 2}, "levels=2 are fewer than the 3 of the scheme's trees"),
         ("sinusoidal", {"base": 0.0}, "base must be above 0"),
     ],
 )

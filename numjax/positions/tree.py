@@ -53,7 +53,13 @@ class Positions(protocols.Positions, nn.Module):
         """x[B, T, D]."""
         del deterministic
         dtype = self.require_stack().dtype
-        encoded = position_bits(tokens.channel(TREE_POSITIONS.name), self.bits).astype(dtype)
+        indices = tokens.channel(TREE_POSITIONS.name)
+        if indices.shape[-1] > self.levels:
+            raise UsageError(
+                f"positions tree: levels={self.levels} are fewer than the {indices.shape[-1]} of the scheme's trees: "
+                "give as many"
+            )
+        encoded = position_bits(indices, self.bits).astype(dtype)
         # A batch without so deep a tree may have fewer levels.
         kernel = self.kernel[: encoded.shape[-1]].astype(dtype)
         return jnp.matmul(encoded, kernel, preferred_element_type=jnp.float32)
