@@ -23,7 +23,7 @@ from numjax.tasks import claims
 from numjax.tasks.claims import lines, operations, selection
 from numjax.tasks.claims.operations import OPERATORS, Claim, contains_words, judge
 from numjax.tasks.claims.task import ROLES
-from numjax.tasks.tatqa.traits import find_numbers, parse_grid
+from numjax.tasks.tatqa.traits import find_numbers, parse_grid, parse_time
 from numjax.tasks.tatqa.units import TABLE
 from numjax.text import document
 from tests import drawn
@@ -252,6 +252,38 @@ def test_the_time_before_is_found_in_any_order_and_beside_a_measure():
     assert lines.find_previous(parse_grid(months), (2, 2)) == (2, 1), "years count before months"
     assert lines.find_previous(parse_grid((("month", "rain"), ("January", "1"), ("February", "3"))), (2, 1)) == (1, 1)
     assert lines.find_previous(parse_grid(CLUBS), (2, 2)) is None
+    cities = (("city", "rain"), ("Marseille", "1"), ("Decatur", "2"), ("Augusta", "3"))
+    assert lines.find_previous(parse_grid(cities), (2, 1)) is None, "no months"
+    dated = (("", "March 31, 2019", "December 31, 2018"), ("cash", "150", "100"))
+    assert lines.find_previous(parse_grid(dated), (1, 1)) == (1, 2)
+    assert lines.find_previous(parse_grid(dated), (1, 2)) is None
+    measures = (
+        ("", "sales Dec 2018", "sales Mar 2019", "costs Dec 2018", "costs Mar 2019"),
+        ("A", "1", "2", "3", "4"),
+    )
+    assert lines.find_previous(parse_grid(measures), (1, 4)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        ["2018", "FY 2019", "Year 2020"],
+        ["Q1", "Q2", "Q4"],
+        ["January", "Feb", "Mar.", "april", "MAY", "June", "Jul", "August", "Sept", "Oct.", "Nov", "December"],
+        ["March 31, 2018", "December 31, 2018", "Mar 31, 2019", "As of 1 April 2019", "Year ended 31st Dec. 2019"],
+        ["Jun 2018", "Sep 2018", "March 2019"],
+    ],
+)
+def test_times_of_headers_are_in_order(ordered):
+    keys = [parse_time(header) for header in ordered]
+    assert None not in keys and keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize(
+    "header", ["Marketing", "Decrease", "Juneau", "Augusta", "Mayor", "sales in 12 shops", "", "5"]
+)
+def test_words_that_only_begin_like_a_month_are_no_times(header):
+    assert parse_time(header) is None
 
 
 def test_lines_leave_out_totals_but_a_total_has_a_line_of_its_own():
@@ -305,7 +337,13 @@ def test_wordings_of_a_direction_have_its_operation(monkeypatch):
 
 @pytest.mark.parametrize(
     "evidence",
-    ["[]", "{", '{"operation": "NAME"}', '{"operation": "SUM"}', '{"operation": ["SUM"]}', "5", '"SUM"'],
+    [
+        *("[]", "{", '{"operation": "NAME"}', '{"operation": "SUM"}', '{"operation": ["SUM"]}', "5", '"SUM"'),
+        '{"operation": "SUM", "denied": false, "first": null, "second": [], "claimed": [0, 1], "limit": []}',
+        '{"operation": "SUM", "denied": null, "first": [], "second": [], "claimed": [0, 1], "limit": []}',
+        '{"operation": "SUM", "denied": false, "first": [], "second": [], "claimed": "ab", "limit": []}',
+        '{"operation": "SUM", "denied": false, "first": [], "second": [], "claimed": [], "limit": [[1], 2]}',
+    ],
 )
 def test_bad_evidence_is_named_in_one_line(records, evidence):
     with pytest.raises(DataError, match=r"^field 'evidence' must be the JSON of operation") as error:

@@ -16,6 +16,7 @@ from numjax.bundled.data import build
 from numjax.bundled.data.creditrans import generate, read
 from numjax.bundled.data.records import MENDED, REMARKS, read_notes, read_skipped
 from numjax.errors import DataError, UsageError
+from numjax.tasks import transactions
 
 HEADER = ",".join(read.COLUMNS)
 ROW = "7,1,2002,9,1,06:21,$134.09,Swipe Transaction,3527213246127876953,La Verne,CA,91750.0,5300,,No"
@@ -367,3 +368,24 @@ def test_windows_match_a_slow_implementation(rng):
             user_rows = [row for row in rows if row.user == user]
             expected += [(user, s, tuple(user_rows[s : s + 10])) for s in range(0, len(user_rows) - 9, stride)]
         assert [tuple(window) for window in read.make_windows(rows, stride)] == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "cell", "wanted"),
+    [
+        *(("s", cell, cell) for cell in ("1577836800", "1577836800.0")),
+        ("us", "1577836800", "1577836800000000"),
+        ("us", "1577836800.0", "1577836800000000"),
+        ("us", "-1.5", "-1500000"),
+        ("us", "1.23456789", "1234567.89"),
+        ("ns", "1577836800.25", "1577836800250000000"),
+        ("us", "", ""),
+        ("ns", "", ""),
+        ("us", "never", "never"),
+    ],
+)
+def test_times_in_a_smaller_unit_move_the_point_and_missing_ones_stay_missing(time, cell, wanted):
+    task = transactions.Task(time=time)
+    row = [cell if name == "Timestamp" else "" for name in transactions.COLUMNS]
+    (cells,) = task._parse_rows({"rows": [row]})
+    assert cells[transactions.COLUMNS.index("Timestamp")] == (wanted or transactions.MISSING)

@@ -47,8 +47,9 @@ def make_batch(rows: list[list[str | None]], length: int = LENGTH):
 
 
 @functools.cache
-def compile_loss(**options):
-    objective = build("objectives", dict(name="digit_aggregate", head="next", **options), digit_ids=DIGIT_IDS)
+def compile_loss(marks=(), **options):
+    block = dict(name="digit_aggregate", head="next", **options)
+    objective = build("objectives", block, digit_ids=DIGIT_IDS, marks=marks)
 
     def compute_loss(logits, table, batch):
         outs = {"next": HeadOut(logits, {"kernel": jnp.eye(VOCAB)})}
@@ -66,8 +67,9 @@ def evaluate(batch, logits, table, **options):
     return loss, grads
 
 
-def compute_expected(batch, logits, table, method, scale):
-    """Returns (sum, count, number of predictions with a number), from a loop over numbers."""
+def compute_expected(batch, logits, table, method, scale, step=1):
+    """Returns (sum, count, number of predictions with a number), from a loop over numbers. With step −1 a number's
+    last digit comes first."""
     total, count, answered, logits, table = 0.0, 0, 0, np.asarray(logits, np.float64), np.asarray(table, np.float64)
     rows = table[list(DIGIT_IDS)]
     digit = {token: d for d, token in enumerate(DIGIT_IDS)}
@@ -76,7 +78,7 @@ def compute_expected(batch, logits, table, method, scale):
         has_number = False
         for n in range(NUMBERS):
             positions = np.flatnonzero((index == n) & batch.targets.mask[b])
-            digit_positions = [t for t in positions if ids[t] in digit]
+            digit_positions = [t for t in positions if ids[t] in digit][::step]
             if not digit_positions:
                 continue
             has_number, w = True, weights(len(digit_positions))
@@ -86,7 +88,7 @@ def compute_expected(batch, logits, table, method, scale):
                 prediction = sum(w[i] * (p / p.sum()) @ rows for i, p in enumerate(probs))
             else:
                 best = [int(logits[b, t].argmax()) for t in [*positions, positions[-1] + 1]]
-                best = [digit[i] for i in best if i in digit]
+                best = [digit[i] for i in best if i in digit][::step]
                 prediction = sum(v * rows[d] for v, d in zip(weights(len(best)), best, strict=True)) if best else None
             count += 1
             if prediction is None:
@@ -124,6 +126,19 @@ def test_loss_is_eq_2_over_each_number(method, scale, rng):
     assert set(np.flatnonzero(np.asarray(to_logits).any((0, 1))).tolist()) <= set(DIGIT_IDS)
     changed_ids = set(np.flatnonzero(np.asarray(to_table).any(-1)).tolist())
     assert changed_ids <= set(DIGIT_IDS) and (method == "literal") == bool(changed_ids)
+
+
+@pytest.mark.parametrize("method", ["soft", "literal"])
+def test_a_reversed_number_has_its_first_digit_last(method, rng):
+    batch = make_batch(ROWS)
+    logits = rng.normal(0, 2, (len(ROWS), LENGTH, VOCAB)).astype(np.float32)
+    table = rng.standard_normal((VOCAB, DIM)).astype(np.float32)
+    marks = (("[R]", OPEN), ("[/R]", CLOSE))
+    loss, _ = evaluate(batch, logits, table, prediction=method, marks=marks)
+    total, count, answered = compute_expected(batch, logits, table, method, "log2", step=-1)
+    np.testing.assert_allclose(loss.total, total, rtol=1e-5)
+    assert loss.count == count and loss.parts["numeric"] == (answered, count)
+    assert abs(loss.total - evaluate(batch, logits, table, prediction=method)[0].total) > 0.1
 
 
 def make_sure_logits(batch, predicted):

@@ -305,3 +305,23 @@ def test_answers_of_math23k(real_data):
     for row in rows:
         equation = row["latex"].replace(r"\times", "*").replace(r"\%", "%")
         assert float(solve(from_json(row["tree"]))) == pytest.approx(answers[equation], rel=1e-9), equation
+
+
+@pytest.mark.parametrize(
+    ("tree", "value"),
+    [
+        (f("ln", n("1.0000000000000001")), 1e-16),
+        (f("ln", n("1.00000001")), math.log1p(1e-8)),
+        (f("ln", n("0.999999999999999999999")), -1e-21),
+        (op("root", "2e-400", 2), math.sqrt(2) * 1e-200),
+        (op("root", "2e400", 2), math.sqrt(2) * 1e200),
+        (op("root", "3e-401", 3), 0.3 ** (1 / 3) * 10 ** (-400 / 3)),
+    ],
+)
+def test_values_at_the_ends_of_floats_keep_their_digits(tree, value):
+    assert float(evaluate(tree)) == pytest.approx(value, rel=1e-12)
+
+
+def test_a_logarithm_to_a_base_near_one_has_a_value():
+    tree = Tree("+", "F!log", [op("SUB", Tree("F", "log"), "1.00000000000000000001"), n(2)])
+    assert float(evaluate(tree)) == pytest.approx(math.log(2) * 1e20, rel=1e-12)

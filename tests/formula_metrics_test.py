@@ -66,6 +66,13 @@ def test_values_agree_to_one_in_ten_thousand(sign, answer, inside, outside):
     assert not formulas.values_agree(-sign * Fraction(inside), answer, formulas.TOLERANCE) or not answer
 
 
+@pytest.mark.parametrize("tolerance", [None, formulas.TOLERANCE])
+def test_a_number_beyond_floats_is_no_complex_one(tolerance):
+    assert not formulas.values_agree(Fraction(10**400), 1j, tolerance)
+    assert not formulas.values_agree(1j, -Fraction(10**400), tolerance)
+    assert formulas.values_agree(1j, 1j, tolerance) and formulas.values_agree(2 + 0j, Fraction(2), tolerance)
+
+
 def test_formulas_without_a_value_are_not_solved():
     undefined = make_equation(make_number(1), Tree("O", "divide", [make_number(1), make_number(0)]))
     scores = formulas.scores([undefined, undefined], [undefined, make_equation(make_number(1), make_number(2))])

@@ -334,7 +334,8 @@ def test_unparsable_formulas_are_counted_in_the_prompt_and_refused_in_the_target
 def test_a_typed_question_gets_the_layout_of_the_task():
     example = Task().example(RECORD, parse)
     assert Task().prompt_from_text(POST, parse) == example.document[: example.loss_from]
-    assert Task().prompt_from_text("Question: x [SEP] Summary: on", parse) is None
+    laid_out = Task().prompt_from_text(f"Question: {POST} [SEP] Summary: on", parse)
+    assert laid_out == Task().prompt({"post": POST, "prefix": "on"}, parse)
 
 
 @pytest.mark.parametrize("region", ["all", "formula", "text"])

@@ -347,4 +347,6 @@ def test_a_typed_problem_gets_the_layout_of_the_task():
     record = {"id": "1", "text_en": "A pen costs 3. And 4 pens?", "equation": "x = 3 * 4", "ans": "12"}
     example = task.example(record, documents.parse)
     assert task.prompt_from_text(record["text_en"], documents.parse) == example.document[: example.loss_from]
-    assert task.prompt_from_text("Question: 2 pens? [SEP] Equation: ", documents.parse) is None
+    for text in (f"Question: {record['text_en']}[SEP] Equation: ", f"Question: {record['text_en']} Equation:"):
+        assert task.prompt_from_text(text, documents.parse) == example.document[: example.loss_from]
+    assert task.prompt_from_text("Question: 2 pens? [SEP] Equation: x =", documents.parse) is None

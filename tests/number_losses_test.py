@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -181,3 +182,21 @@ def test_set_adds_it_to_a_cross_entropy(tmp_path):
         train_with_changes(
             tmp_path / "label", numgpt.get_config("smoke,task=mwpas"), "+objectives.ntl=ntl:head=label"
         )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_numbers_as_large_as_float32_holds_give_a_finite_loss_and_larger_ones_one_line(name, rng):
+    part, options = LOSSES[name]
+    block = dict(name=part, head="next", symbols="numbers") | options
+
+    def symbols(largest):
+        return tuple(enumerate([0.0, 1.0, 7e-9, -largest, largest]))
+
+    largest = 4e18 if name == "mse" else 9e37
+    objective = build("objectives", block, number_symbols=symbols(largest))
+    values = jnp.float32([value for _, value in symbols(largest)])
+    logits = jnp.asarray(rng.standard_normal((5, 5)), jnp.float32)
+    error, gradient = jax.value_and_grad(lambda x: objective.error(x, values, values, jnp.ones(5)).sum())(logits)
+    assert np.isfinite(error) and np.isfinite(gradient).all() and gradient.any()
+    with pytest.raises(UsageError, match=r"a token of this vocabulary is the number -?1e"):
+        build("objectives", block, number_symbols=symbols(1e19 if name == "mse" else 1e39))

@@ -12,11 +12,14 @@ import pytest
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.nn.places import find_inside, find_places
+from numjax.system import number_symbols
+from numjax.text.vocab import registry
 from numjax.types import Batch, HeadOut, Targets, Tokens
 from tests import drawn
 
 POINT, OPEN, CLOSE, TEXT = 10, 11, 12, 13
 CONTEXT = {
+    "digit_ids": tuple(range(10)),
     "digit_symbols": tuple((d, d) for d in range(10)),
     "marks": (("[R]", OPEN), ("[/R]", CLOSE)),
     "point_ids": (POINT,),
@@ -214,3 +217,20 @@ def test_bad_options_are_refused_in_one_line(name, options, says):
     context = CONTEXT | {"number_symbols": CONTEXT["digit_symbols"]}
     with pytest.raises(UsageError, match=says):
         build("objectives", {"name": name, "head": "next"} | options, **context)
+
+
+@pytest.mark.parametrize(("name", "options"), [("ntl", {"level": "number"}), ("digit_entropy", {})])
+@pytest.mark.parametrize("scheme", ["hints", "header", "places", "chunks", "subword", "digits", "reversed"])
+def test_places_are_read_only_where_digits_stand_side_by_side(name, options, scheme):
+    """In hints a letter stands between any two, in header the digits of a count before them, and a symbol of places
+    is a digit with its place."""
+    lines = ["the cat has 12 apples and 345 pears 6 7 8 9 0"] * 20
+    vocab = registry.build({"name": "sentencepiece", "size": 300, "split_digits": True}, lines)
+    built = build("text", {"name": scheme}, vocab=vocab)
+    context = built.aggregation() | number_symbols(built.vocab)
+    block = {"name": name, "head": "next"} | options
+    if scheme in ("digits", "reversed"):
+        assert build("objectives", block, **context).needs_places
+        return
+    with pytest.raises(UsageError, match=f"{name}: it reads the places of digits that are tokens of their own"):
+        build("objectives", block, **context)

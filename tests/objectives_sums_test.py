@@ -11,6 +11,7 @@ from numjax.build import build
 from numjax.errors import UsageError
 from numjax.nn import scored
 from numjax.numeral.exact import to_decimals
+from numjax.objectives.nll import AVERAGES
 from numjax.types import HeadOut
 from tests import drawn
 
@@ -230,3 +231,24 @@ def test_sums_over_scored_positions_do_not_depend_on_the_room(most, rng):
     assert float(total) == pytest.approx(values[mask].sum(), abs=1e-5)
     np.testing.assert_allclose(sums, vectors[mask].sum(0), atol=1e-5)
     assert int(width) == (3 if most <= 3 else 8)
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ({"name": "nll", "average": "colums"}, "average must be one of scored, all, columns, not 'colums'"),
+        ({"name": "nll", "average": "columns", "columns": 0}, "columns must be at least 1, not 0"),
+        ({"name": "number", "average": "all"}, "average must be one of scored, columns, not 'all'"),
+        ({"name": "tagop", "part": "tag"}, "part must be one of operator, scale, tags, order, not 'tag'"),
+        ({"name": "tagop", "average": "rows"}, "average must be one of row, sum, not 'rows'"),
+    ],
+)
+def test_a_mistyped_choice_is_refused_in_one_line(block, says):
+    with pytest.raises(UsageError, match=says):
+        build("objectives", {"head": "next"} | block)
+
+
+def test_only_a_mean_over_scored_positions_is_a_perplexity():
+    """That over all positions depends on the padding."""
+    has = {name: build("objectives", dict(name="nll", head="next", average=name)).has_perplexity for name in AVERAGES}
+    assert has == {"scored": True, "all": False, "columns": False}

@@ -433,7 +433,9 @@ def test_prompts_from_text_have_the_layout():
     assert list_parts(task.prompt_from_text("What is $x$?", parse)) == [
         *(Mark("[CLS]"), "Question: What is ", Tree("V", "x"), "?", Mark("[SEP]"), " Solution: "),
     ]
-    assert task.prompt_from_text("Question: a [SEP] Solution: ", parse) is None
+    asked = task.prompt_from_text("What is $x$?", parse)
+    assert task.prompt_from_text("Question: What is $x$? [SEP] Solution: ", parse) == asked
+    assert task.prompt_from_text("Question: a [SEP] Solution: First", parse) is None
 
 
 def test_texts_are_plain_documents():

@@ -417,6 +417,15 @@ def test_cells_may_be_numbers():
     for value in (float("nan"), float("inf"), float("-inf"), np.float64("nan")):
         assert make_example(table=[["club", "points"], ["barton", 12.5], ["fenham", value], ["kelton", 7]]) == example
     assert make_example(table=[["a"], ["9" * 20_000]]).spare
+    assert make_example(table='[["club", "points"], ["barton", 12.5], ["fenham", null], ["kelton", 7]]') == example
+
+
+def test_traits_read_the_cells_of_a_table_in_json():
+    table = '[["club", "points"], ["barton", 5], ["fenham", null]]'
+    record = {"id": "a", "statement": "barton has 5", "label": 1, "kind": ""}
+    task = tabfact.Task(traits=True)
+    of_text, of_lists = (task.example(record | {"table": t}, documents.parse) for t in (table, json.loads(table)))
+    assert of_text.traits == of_lists.traits and len(of_text.traits) > 4
 
 
 def test_accuracy_on_the_complex_subset():

@@ -17,7 +17,7 @@ from numjax.runtime import log
 from numjax.tasks import tatqa
 from numjax.tasks.tatqa import labels, units
 from numjax.tasks.tatqa import records as tatqa_records
-from numjax.tasks.tatqa.answers import OPERATORS
+from numjax.tasks.tatqa.answers import OPERATORS, SCALES, SHARES
 from numjax.text import document as documents
 from tests.runs_test import make_model
 
@@ -159,6 +159,30 @@ def test_units_without_a_position_are_no_answer(tmp_path):
         assert task.make_prediction(example, output)[0]["answer"] == answer
     scores[:] = -1
     assert task.make_prediction(example, np.r_[OPERATORS.index("SPAN-TEXT"), 0, 0, 0, scores])[0]["answer"] == ""
+
+
+@pytest.mark.parametrize("n_rows", [30, 31, 60])
+def test_a_share_is_of_its_whole_column_however_long(n_rows, tmp_path):
+    """Traits have the row of a cell up to 31; the cells that are summed have their own."""
+    text = "region,2019\n" + "".join(f"r{i},{i}\n" for i in range(1, n_rows + 1))
+    ((_, record),) = parse_csv(tmp_path, text)
+    task = tatqa.Task(traits=True)
+    example = task.example(record, documents.parse)
+    surface = documents.surface(example.document)
+    scores = np.full(len(example.units), 0.01, np.float32)
+    (at,) = (i for i, (start, end, *_) in enumerate(example.units) if surface[start:end] == "5")
+    scores[at] = 0.9
+    output = np.r_[len(OPERATORS) + SHARES.index("SHARE-COLUMN"), SCALES.index("percent"), 0, 0, scores]
+    answer = task.make_prediction(example, output)[0]["answer"]
+    assert float(answer) == pytest.approx(100 * 5 / sum(range(1, n_rows + 1)), abs=0.006)
+
+
+@pytest.mark.parametrize("mapping", ["[[[1],1]]", "[[1]]", "5", '["a"]', "[[-1, 0]]"])
+def test_evidence_that_names_no_cells_is_left_out(mapping, tmp_path):
+    ((_, record),) = parse_csv(tmp_path, "h,2019\nSales,50\nCosts,100\n")
+    answered = {"answer": '["Sales"]', "answer_type": "span", "answer_from": "table", "scale": "", "derivation": ""}
+    wanted = tatqa.Task().example(record | answered | {"mapping": "[]"}, documents.parse)
+    assert repr(tatqa.Task().example(record | answered | {"mapping": mapping}, documents.parse)) == repr(wanted)
 
 
 def test_an_answer_is_always_json(tmp_path):

@@ -459,7 +459,7 @@ def test_units_have_positions_and_certain_tags_give_the_answers(module, vocabula
     pairs = []
     for i in range(len(encoded)):
         row, labels = encoded.rows[i], encoded.rows[i].labels
-        unit, group, number = row.channels["units"].T
+        unit, group, number, *_ = row.channels["units"].T
         assert (np.unique(unit) == np.arange(unit.max() + 1)).all(), "each unit has a position, in order"
         assert ((unit > 0) == (group > 0)).all() and (number <= (unit > 0)).all()
         assert set(np.unique(row.channels["types"])) == {0, 1}, "BERT's types stay"

@@ -94,6 +94,8 @@ def power(values: list[Value]) -> Value:
         return base
     if isinstance(base, complex) or isinstance(exponent, complex) or base < 0:
         return complex(base) ** complex(exponent)
+    if isinstance(base, Fraction) and not 1e-300 < base < 1e300:  # its power may be a float all the same
+        return math.exp(float(exponent) * _fraction_log(base))
     return float(base) ** float(exponent)
 
 
@@ -187,6 +189,8 @@ def log(values: list[Value]) -> Value:
 
 
 def _fraction_log(value: Fraction) -> float:
+    if abs(value - 1) < 0.5:  # a difference of logarithms loses its digits near 1
+        return math.log1p(float(value - 1))
     # Whole numbers have logarithms beyond the range of floats.
     return math.log(value.numerator) - math.log(value.denominator)
 

@@ -101,16 +101,17 @@ def values_agree(prediction: Value | None, reference: Value | None, tolerance: f
     if prediction is None or reference is None:
         return False
     if isinstance(prediction, complex) or isinstance(reference, complex):
-        return (
-            complex(prediction) == complex(reference)
-            if tolerance is None
-            else abs(complex(prediction) - complex(reference)) <= tolerance
-        )
+        first, second = _complex(prediction), _complex(reference)
+        return first == second if tolerance is None else abs(first - second) <= tolerance
     if tolerance is None:
         return _float(prediction) == _float(reference)
     if not (math.isfinite(_float(prediction)) and math.isfinite(_float(reference))):
         return prediction == reference
     return abs(Fraction(prediction) - Fraction(reference)) <= Fraction(tolerance) * max(1, abs(Fraction(reference)))
+
+
+def _complex(number: Value) -> complex:
+    return number if isinstance(number, complex) else complex(_float(number))
 
 
 def _float(number: Fraction | float) -> float:

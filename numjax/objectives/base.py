@@ -21,6 +21,7 @@ from numjax.protocols import FromContext
 from numjax.types import Batch, HeadOut, Loss
 
 SYMBOLS = ("digits", "numbers")
+LARGEST = 1e38  # of a token's number; float32 holds the distance of two of these
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,7 @@ class NumberLoss(protocols.Objective):
     head: str
     symbols: str = "digits"
     room: float = 0.0
+    digit_ids: FromContext[tuple[int, ...] | None] = None
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     number_symbols: FromContext[tuple[tuple[int, float], ...] | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
@@ -47,6 +49,21 @@ class NumberLoss(protocols.Objective):
         self.check_choice("symbols", SYMBOLS)
         if not self._list_symbols():
             raise UsageError(f"{self.part_name()}: no token of this vocabulary is a number: split its digits")
+        self.check_largest(LARGEST)
+        if self.needs_places and self.digit_ids is None:
+            raise UsageError(
+                f"{self.part_name()}: it reads the places of digits that are tokens of their own, side by side: "
+                "choose scheme digits"
+            )
+
+    def check_largest(self, largest: float) -> None:
+        """Raises UsageError if a token is a number beyond the largest with which the loss is finite in float32."""
+        token = max((value for _, value in self._list_symbols()), key=abs)
+        if abs(token) > largest:
+            raise UsageError(
+                f"{self.part_name()}: a token of this vocabulary is the number {token:g}, and above {largest:g} the "
+                "loss is not finite: leave symbols=digits, or let the scheme write smaller numbers"
+            )
 
     def check_choice(self, name: str, choices: tuple[str, ...]) -> None:
         """Raises UsageError if an option is none of its choices."""

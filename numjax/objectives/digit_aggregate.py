@@ -13,6 +13,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import cross_entropy, digits, parallel
 from numjax.nn.einsum import einsum
+from numjax.nn.places import find_inside
 from numjax.protocols import FromContext
 from numjax.types import Batch, HeadOut, Loss
 
@@ -43,11 +44,13 @@ class Objective(protocols.Objective):
       scale: "log2", or "log1p", log2(1 + d), which is bounded below.
       floor: ε; a smaller distance counts as ε and has no gradient.
       aggregate: "weighted", "place", "sum" or "mean".
-      longest: most digits of a number that count, the first ones.
+      longest: most digits of a number that count, the first ones. A number between [R] and [/R] is written from its
+        last digit on.
     """
 
     head: str
     digit_ids: FromContext[tuple[int, ...] | None] = None
+    marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     prediction: str = "soft"
     scale: str = "log2"
     floor: float = 1e-3
@@ -77,7 +80,9 @@ class Objective(protocols.Objective):
             raise UsageError("digit_aggregate needs numbers in the targets: use scheme digits")
         index_BT = jnp.where(targets.mask, targets.numeral_index, -1)
         numbers = batch.inputs.numerals.valid.shape[-1]
-        gold = _SpelledNumbers(self, targets.ids, index_BT, numbers)
+        marks = dict(self.marks or ())
+        is_reversed_BT = find_inside(targets.ids, marks.get("[R]", -1), marks.get("[/R]", -1))
+        gold = _SpelledNumbers(self, targets.ids, index_BT, is_reversed_BT, numbers)
         gold_BNX = gold.shares(gold.one_hot())
         expected_BNX = gold.shares(self._expected(out))
         is_number_BN = is_answered_BN = gold.count > 0
@@ -85,7 +90,9 @@ class Objective(protocols.Objective):
             # A digit where the number should end makes it longer.
             behind_BT = jnp.pad(index_BT, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
             widened_BT = jnp.where((index_BT < 0) & targets.mask, behind_BT, index_BT)
-            literal = _SpelledNumbers(self, self._likeliest(heads[self.head], out), widened_BT, numbers)
+            is_reversed_BT |= jnp.pad(is_reversed_BT, ((0, 0), (1, 0)))[:, :-1]
+            likeliest_BT = self._likeliest(heads[self.head], out)
+            literal = _SpelledNumbers(self, likeliest_BT, widened_BT, is_reversed_BT, numbers)
             literal_BNX, is_answered_BN = literal.shares(literal.one_hot()), is_number_BN & (literal.count > 0)
             is_straight = self.prediction == "straight"
             gradient = expected_BNX - jax.lax.stop_gradient(expected_BNX) if is_straight else 0
@@ -140,9 +147,12 @@ class Objective(protocols.Objective):
 
 
 class _SpelledNumbers:
-    """The digits that tokens spell: each digit's value, the number that it belongs to, and its weight there."""
+    """The digits that tokens spell: each digit's value, the number that it belongs to, and its weight there, which
+    follows from its place. Where `is_reversed_BT`, a number's last digit comes first."""
 
-    def __init__(self, objective: Objective, ids_BT: jax.Array, index_BT: jax.Array, numbers: int):
+    def __init__(
+        self, objective: Objective, ids_BT: jax.Array, index_BT: jax.Array, is_reversed_BT: jax.Array, numbers: int
+    ):
         assert objective.digit_ids is not None
         self.value, rank_BT = digits.rank_digits(ids_BT, index_BT, objective.digit_ids, numbers)
         self.member = (index_BT[..., None] == jnp.arange(numbers)) & (self.value >= 0)[..., None]
@@ -151,6 +161,7 @@ class _SpelledNumbers:
         table = jnp.asarray(digits.weight_table(longest, objective.aggregate), jnp.float32)
         table = jnp.pad(table, ((0, 0), (0, 1)))  # digits beyond the longest weigh nothing
         count_BT = jnp.take_along_axis(self.count, jnp.maximum(index_BT, 0), axis=-1)
+        rank_BT = jnp.where(is_reversed_BT, jnp.maximum(count_BT - 1 - rank_BT, 0), rank_BT)
         self.weight = table[jnp.minimum(count_BT, longest), jnp.minimum(rank_BT, longest)]
 
     def one_hot(self) -> jax.Array:

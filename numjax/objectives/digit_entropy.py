@@ -37,6 +37,7 @@ class Objective(NumberLoss):
     base: float = 1.02
     whole: float = 2.0
     gold: str = "one"
+    reads_digits = True
 
     def __post_init__(self):
         super().__post_init__()

@@ -30,6 +30,8 @@ class Objective(NumberLoss):
     def error(self, logits_S: jax.Array, values_S: jax.Array, gold: jax.Array, mass: jax.Array) -> jax.Array:
         """The loss at each position, float32[...]; see `NumberLoss.error`."""
         del mass
-        log_t_S = jax.nn.log_softmax(-jnp.square(values_S - gold[..., None]) / self.temperature, axis=-1)
+        # Clipped, since a square of a large number is not finite in float32.
+        distance_S = jnp.minimum(jnp.abs(values_S - gold[..., None]) / self.temperature**0.5, 1e15)
+        log_t_S = jax.nn.log_softmax(-jnp.square(distance_S), axis=-1)
         log_p_S = jax.nn.log_softmax(logits_S, axis=-1)
         return (jnp.exp(log_t_S) * (log_t_S - log_p_S)).sum(-1)

@@ -17,6 +17,8 @@ from numjax.nn.scored import apply_at_scored
 from numjax.protocols import FromContext
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
+AVERAGES = ("scored", "all", "columns")
+
 
 @dataclasses.dataclass(frozen=True)
 class Objective(protocols.Objective):
@@ -50,6 +52,9 @@ class Objective(protocols.Objective):
     number_weight: float = 1.0
     grammar: FromContext[Grammar | None] = None
 
+    def __post_init__(self) -> None:
+        check_average(self, AVERAGES)
+
     @classmethod
     def methods_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         return () if options.get("label") is not None else ("total_log_prob",)
@@ -64,7 +69,7 @@ class Objective(protocols.Objective):
 
     @property
     def has_perplexity(self) -> bool:
-        return self.label is None and not self.whole_batch and self.number_weight == 1
+        return self.label is None and self.average == "scored" and self.number_weight == 1
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
@@ -130,6 +135,16 @@ class Objective(protocols.Objective):
         if self.grammar is None or states is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
         return masks.allowed_tokens(self.grammar, states, self.given, recallable)
+
+
+def check_average(objective: Any, choices: tuple[str, ...]) -> None:
+    """Raises UsageError if an objective's `average` is none of the choices, or its `columns` below 1."""
+    if objective.average not in choices:
+        raise UsageError(
+            f"{objective.part_name()}: average must be one of {', '.join(choices)}, not {objective.average!r}"
+        )
+    if objective.columns < 1:
+        raise UsageError(f"{objective.part_name()}: columns must be at least 1, not {objective.columns}")
 
 
 def column_weights(mask_BT: jax.Array, columns: int) -> jax.Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn.places import Places
-from numjax.objectives.base import NumberLoss
+from numjax.objectives.base import LARGEST, NumberLoss
 
 FORMS = ("was", "mse")
 LEVELS = ("token", "number")
@@ -54,6 +54,8 @@ class Objective(NumberLoss):
             raise UsageError("ntl: squash is of distances: set form=was, or leave squash 0")
         if self.squash and self.squash <= 1:
             raise UsageError(f"ntl: squash must be 0 or above 1, not {self.squash:g}")
+        if self.form == "mse":
+            self.check_largest(LARGEST**0.5 / 2)
 
     @property
     def needs_mass(self) -> bool:

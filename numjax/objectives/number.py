@@ -11,8 +11,10 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather
-from numjax.objectives.nll import column_weights
+from numjax.objectives.nll import check_average, column_weights
 from numjax.types import Batch, HeadOut, Loss
+
+AVERAGES = ("scored", "columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Objective(protocols.Objective):
 
     head_methods = ("error",)
     kinds = ("language_model", "masked")
+
+    def __post_init__(self) -> None:
+        check_average(self, AVERAGES)
 
     @property
     def whole_batch(self) -> bool:

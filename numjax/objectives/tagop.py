@@ -12,7 +12,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Loss
 
-AVERAGES = ("row", "sum")
+AVERAGES, PARTS = ("row", "sum"), ("operator", "scale", "tags", "order")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +34,11 @@ class Objective(protocols.Objective):
     kinds = ("units",)
 
     def __post_init__(self) -> None:
-        if self.average not in AVERAGES:
-            raise UsageError(f"objective tagop: average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
+        for name, choices in (("average", AVERAGES), ("part", PARTS)):
+            if getattr(self, name) not in choices:
+                raise UsageError(
+                    f"objective tagop: {name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
+                )
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch

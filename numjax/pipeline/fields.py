@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -20,6 +21,12 @@ def text(record: Mapping[str, Any], key: str, empty: bool = False) -> str:
     if not isinstance(value, str) or not (empty or value.strip()):
         raise DataError(f"field {key!r} must be a {'' if empty else 'non-empty '}text, not {_excerpt(value)}")
     return value
+
+
+def split_prompt(text: str, end: str) -> tuple[str, str] | None:
+    """(P, what follows) of a typed text "Question: P [SEP] END …", with or without [SEP]; None for any other text."""
+    match = re.fullmatch(rf"\s*Question:(.*?)(?:\[SEP\])?\s*{end}(.*)", text, re.DOTALL)
+    return (match[1].strip(), match[2].strip()) if match else None
 
 
 def integer(record: Mapping[str, Any], key: str) -> int:

@@ -131,9 +131,10 @@ class Task(protocols.Task):
         return (Mark("[CLS]"), *question, Mark("[SEP]"), Text(" Equation: "))
 
     def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
-        """The prompt for a problem that a user typed; None for a text that is already a prompt."""
-        laid_out = text.startswith("Question:") and "Equation:" in text
-        return None if laid_out else self.prompt({"text_en": text}, parse)
+        """The prompt for a problem that a user typed, also as "Question: … [SEP] Equation: "; None for a text that
+        goes on behind this."""
+        problem, rest = fields.split_prompt(text, "Equation:") or (text, "")
+        return None if rest else self.prompt({"text_en": problem}, parse)
 
     def predicted(self, document: Document) -> Any:
         """The part of a written document that is scored."""

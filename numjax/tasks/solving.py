@@ -97,9 +97,10 @@ class Task(protocols.Task):
         return (Mark("[CLS]"), *_parse_document(question, parse), Mark("[SEP]"), Text(" Solution: "))
 
     def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
-        """The prompt for a problem that a user typed; None for a text that is already a prompt."""
-        laid_out = text.startswith("Question:") and "Solution:" in text
-        return None if laid_out else self.prompt({"problem": text}, parse)
+        """The prompt for a problem that a user typed, also as "Question: … [SEP] Solution: "; None for a text that
+        goes on behind this."""
+        problem, rest = fields.split_prompt(text, "Solution:") or (text, "")
+        return None if rest else self.prompt({"problem": problem}, parse)
 
     def predicted(self, document: Document) -> str | None:
         """The final answer of a written document."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import fields
+from numjax.runtime import files
 from numjax.tasks import statement
 from numjax.tasks.tatqa import traits as table_traits
 from numjax.text import document as documents
@@ -114,14 +115,25 @@ class Task(statement.Task):
 
 
 def _table_json(record: Mapping[str, Any]) -> str:
-    """The field "table" as JSON; the cells of a user's list of lists become text.
+    """The field "table" as JSON of rows of texts, which the cells of a user's table become.
 
     Raises:
       DataError: it has another form.
     """
-    if "table" in record and not isinstance(record["table"], str):
-        return json.dumps(_check_table(record["table"]), ensure_ascii=False)
-    return fields.text(record, "table")
+    table = record.get("table")
+    if table is None or isinstance(table, str):
+        return _normalise_json(fields.text(record, "table"))
+    return json.dumps(_check_table(table), ensure_ascii=False)
+
+
+# Cached, because the statements of a table follow each other.
+@functools.lru_cache(maxsize=4)
+def _normalise_json(text: str) -> str:
+    try:
+        table = files.parse_json(text)
+    except ValueError:
+        raise DataError("field 'table' must be a list of rows, or its JSON") from None
+    return json.dumps(_check_table(table), ensure_ascii=False)
 
 
 def _check_table(table: Any) -> list[list[str]]:
@@ -140,16 +152,10 @@ def _check_table(table: Any) -> list[list[str]]:
     return rows
 
 
-# Cached, because the statements of a table follow each other.
 @functools.lru_cache(maxsize=4)
 def _make_table_document(table: str, layout: str, parse: Parse) -> Document:
-    """A table's cells in the order of the layout, each parsed by itself, with blanks between them."""
-    try:
-        rows = _check_table(json.loads(table))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("field 'table' must be a list of rows, or its JSON") from None
+    """The cells of a table in the order of the layout, each parsed by itself, with blanks between them."""
+    rows = json.loads(table)
     segments: list[Any] = []
     if layout == "sentences":
         for number, row in enumerate(rows[1:], 1):

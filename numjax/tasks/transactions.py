@@ -25,6 +25,7 @@ NUMBERS = ("Timestamp", "Amount", "Zip", "MCC")
 CODES = {"Zip": ".0", "MCC": ""}
 EXAMPLES = {"Zip": "97201.0", "MCC": "5411"}
 ZEROS = {"s": "", "us": "000000", "ns": "000000000"}
+_SECONDS = re.compile(r"([+-]?[0-9]+)(?:\.([0-9]*))?")
 
 
 class Task(protocols.Task):
@@ -134,14 +135,18 @@ class Task(protocols.Task):
             is_valid = False
         if not is_valid:
             raise DataError(f"field 'rows' must be a list of rows of {len(COLUMNS)} texts each, or its JSON")
-        ends = {"Timestamp": self._zeros}
-        return [
-            [
-                _format_cell(name, cell) + ends.get(name, "") or MISSING
-                for name, cell in zip(COLUMNS, row, strict=True)
-            ]
-            for row in rows
-        ]
+        named_rows = [zip(COLUMNS, row, strict=True) for row in rows]
+        return [[self._format_cell(name, cell) or MISSING for name, cell in row] for row in named_rows]
+
+    def _format_cell(self, name: str, cell: str) -> str:
+        if name in CODES:
+            return normalise_code(name, cell) or cell
+        # Seconds in a smaller unit: the point moves.
+        if name == "Timestamp" and self._zeros and (match := _SECONDS.fullmatch(cell)):
+            digits = (match[2] or "").ljust(len(self._zeros), "0")
+            rest = digits[len(self._zeros) :].rstrip("0")
+            return match[1] + digits[: len(self._zeros)] + f".{rest}" * bool(rest)
+        return cell
 
 
 def normalise_code(name: str, cell: str) -> str | None:
@@ -151,10 +156,6 @@ def normalise_code(name: str, cell: str) -> str | None:
     """
     match = re.fullmatch(r"([0-9]{1,18})(?:\.0*)?", cell)
     return f"{int(match[1])}{CODES[name]}" if match else None
-
-
-def _format_cell(name: str, cell: str) -> str:
-    return (normalise_code(name, cell) or cell) if name in CODES else cell
 
 
 def _make_segment(name: str, cell: str) -> Text | Number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from numjax.protocols import FromContext
 from numjax.text import digits
@@ -35,12 +36,17 @@ class Scheme(digits.Scheme):
     """
 
     marks = (OPEN, COUNTED, CLOSE)
+    digit_tokens = False  # the digits of a count stand between them
 
     def __init__(self, vocab: FromContext[BaseVocabulary], rules: str = "default", pad_multiple: int = 128):
         super().__init__(vocab, rules, pad_multiple, layout="digits", until="")
 
     def _list_marks(self) -> tuple[str, ...]:
         return self.marks
+
+    def aggregation(self) -> dict[str, Any]:
+        """Empty: the digits of a count are no digits of the number."""
+        return {}
 
     def _find_inner(self, runs: Sequence[str | list[int]], index: int, close: str) -> tuple[list[int] | None, int]:
         match list(runs[index : index + 4]):

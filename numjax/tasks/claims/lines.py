@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from numjax.tasks.tatqa.traits import Cell, Grid, parse_grid, parse_time
+from numjax.tasks.tatqa.traits import Cell, Grid, find_date, parse_grid, parse_time
 
 # Unlike `traits.parse_time`'s, a header may hold other words beside its time: "revenue 2019".
 _TIME = re.compile(r"\b(?:FY ?|Year )?((?:1[89]|20)\d\d)\b|\bQ([1-4])\b", re.IGNORECASE)
@@ -88,6 +88,8 @@ def _earlier_index(headers: Mapping[int, str], index: int) -> int | None:
 
 def _split_header(header: str) -> tuple[int, str] | None:
     """(the sort key of the time in a header, the header's other words), None without a time."""
+    if dated := find_date(header):
+        return dated[0], " ".join(_WORD.findall(dated[1].lower()))
     if match := _TIME.search(header):
         return int(match[1] or match[2]), " ".join(_WORD.findall(_TIME.sub(" ", header).lower()))
     month = parse_time(header)

@@ -156,6 +156,11 @@ def _fill_grid(surface: str, units: Sequence[tuple[int, ...]]) -> tuple[tuple[st
     return tuple(tuple(texts.get((r, c), "") for c in range(n_columns)) for r in range(n_rows))
 
 
+def _is_span(value: Any) -> bool:
+    """Whether a field has the form [start, end], or is empty for none."""
+    return not value or (isinstance(value, list) and len(value) == 2 and all(type(end) is int for end in value))
+
+
 def _parse_evidence(record: Mapping[str, Any]) -> dict[str, Any]:
     """The field "evidence"; {} if it is empty.
 
@@ -166,7 +171,13 @@ def _parse_evidence(record: Mapping[str, Any]) -> dict[str, Any]:
     try:
         evidence = json.loads(text or "{}")
         is_known = not text or evidence["operation"] in OPERATORS
-        is_complete = not text or {"denied", "first", "second", "claimed", "limit"} <= evidence.keys()
+        is_complete = not text or (
+            evidence["denied"] in (0, 1)
+            and _is_span(evidence["claimed"])
+            and _is_span(evidence["limit"])
+            and isinstance(evidence["first"], list)
+            and isinstance(evidence["second"], list)
+        )
     except (ValueError, RecursionError, TypeError, KeyError):
         is_known = is_complete = False
     if not is_known or not is_complete:

@@ -96,9 +96,10 @@ class Task(protocols.Task):
         return (*prefix, *question, *suffix)
 
     def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
-        """The prompt for a question that a user typed; None for a text that is already a prompt."""
-        laid_out = text.startswith("Question:") and "Summary:" in text
-        return None if laid_out else self.prompt({"post": text, "prefix": ""}, parse)
+        """The prompt for a question that a user typed, also as "Question: … [SEP] Summary: " and the beginning of the
+        headline."""
+        question, prefix = fields.split_prompt(text, "Summary:") or (text, "")
+        return self.prompt({"post": question, "prefix": prefix}, parse)
 
     def predicted(self, document: Document) -> dict[str, Any]:
         """The part of a written document that is scored."""

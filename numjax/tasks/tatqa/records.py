@@ -264,11 +264,11 @@ def _parse_answer(raw: Mapping[str, Any], orders: Sequence[str]) -> dict[str, An
         "answer": json.dumps(answer, ensure_ascii=False),
         "derivation": derivation,
         "rel_paragraphs": json.dumps(paragraph_indices),
-        "mapping": json.dumps(_parse_mapping(raw.get("mapping"))),
+        "mapping": json.dumps(parse_mapping(raw.get("mapping"))),
     }
 
 
-def _parse_mapping(mapping: Any) -> list[list[int]]:
+def parse_mapping(mapping: Any) -> list[list[int]]:
     """[row, column] of each cell that an answer is based on, if the question says so; TAT-QA's raw form has them
     under "table"."""
     cells = mapping.get("table") if isinstance(mapping, Mapping) else mapping

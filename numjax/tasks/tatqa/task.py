@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,6 +118,7 @@ class Task(protocols.Task):
             segments += [*parse(piece), Text(" ")]
         document = (*prefix, *documents.merge(segments[:-1]), Mark("[SEP]"))
         shift = len(documents.surface(prefix))
+        cells = (*context.cells, *[(-1, -1)] * (len(context.units) - len(context.cells)))
         context_start = len(prefix)
         return Example(
             str(record["id"]),
@@ -124,7 +126,10 @@ class Task(protocols.Task):
             labels=self._labels(context, gold, question_labels),
             reference=reference,
             traits=self._traits(question, record, context, shift) if self.traits else (),
-            units=tuple((u.start + shift, u.end + shift, u.group, int(u.value is not None)) for u in context.units),
+            units=tuple(
+                (unit.start + shift, unit.end + shift, unit.group, int(unit.value is not None), *cell)
+                for unit, cell in zip(context.units, cells, strict=True)
+            ),
             limits=((1, context_start - 1, self.limits[0]), (context_start, len(document) - 1, self.limits[1])),
             # Only for a user's own record; tables of a builder or a file of contexts are filled up and noted before.
             unread=tatqa_records.describe_ragged(_load_json(record, "table")),
@@ -137,20 +142,19 @@ class Task(protocols.Task):
         surface = documents.surface(example.document)
         units = tuple(
             Unit(start, end, group, tatqa_units.parse_value(surface[start:end]) if numeric else None)
-            for start, end, group, numeric in example.units
+            for start, end, group, numeric, *_ in example.units
         )
+        cells = tuple((row, column) for *_, row, column in example.units)
         probabilities = np.full(len(units), -1.0)
         probabilities[: len(output) - 4] = output[4 : 4 + len(units)]
-        cells_by_start = {start: (row - 1, column - 1) for start, _, row, column, *_ in example.traits}
         if not self.as_published:
             # Units that were cut off cannot be answers.
-            units, probabilities = (
-                tuple(unit for unit, p in zip(units, probabilities, strict=True) if p >= 0),
-                probabilities[probabilities >= 0],
-            )
+            is_whole = probabilities >= 0
+            units, cells = tuple(itertools.compress(units, is_whole)), tuple(itertools.compress(cells, is_whole))
+            probabilities = probabilities[is_whole]
         scores = np.log(np.maximum(probabilities, _LEAST))
-        cells = tuple(cells_by_start[unit.start] for unit in units if unit.group == TABLE) if cells_by_start else ()
-        context = TableContext(question, surface, units, cells=cells)
+        table_cells = tuple(cell for unit, cell in zip(units, cells, strict=True) if unit.group == TABLE)
+        context = TableContext(question, surface, units, cells=table_cells if self.traits else ())
         answer = assemble(context, operator, scale, scores.tolist(), bool(output[2]), self.as_published)
         return {"answer": answer, "scale": scale, "operator": operator}, {"confidence": float(np.exp(output[3]))}
 
@@ -230,7 +234,8 @@ def _parse_gold(record: Mapping[str, Any], order: Sequence[int]) -> tuple[dict[s
         gold["answer"] = tatqa_records.parse_gold(answer, gold["answer_type"])
     except ValueError as error:
         raise DataError(f"field 'answer': {error}") from None
-    gold["cells"] = [tuple(cell) for cell in _load_list({"mapping": "[]"} | dict(record), "mapping", list)]
+    mapping = _load_json({"mapping": "[]"} | dict(record), "mapping")
+    gold["cells"] = [tuple(cell) for cell in tatqa_records.parse_mapping(mapping)]
     gold["rel_paragraphs"] = [TABLE + 1 + order.index(i) for i in related if i in order]
     return gold, {name: gold[name] for name in ("answer", "answer_type", "answer_from", "scale")}
 

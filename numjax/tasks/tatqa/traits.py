@@ -278,15 +278,37 @@ def _rank_cells(grid: Grid) -> dict[Cell, dict[str, int]]:
 
 
 _TIME = re.compile(r"(?:\D*\b(?:FY|Q)?)((?:1[89]|20)\d\d|(?<=Q)[1-4])\b\D*", re.IGNORECASE)
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DAY = r"([0-3]?\d)(?:st|nd|rd|th)?"
+_BEGINS_WITH_MONTH = re.compile(_MONTH, re.IGNORECASE)
+_DATE = re.compile(rf"\b(?:{_DAY}\s+)?{_MONTH}(?:\s+{_DAY})?\s*,?\s*((?:1[89]|20)\d\d)\b", re.IGNORECASE)
 
 
 def parse_time(header: str) -> int | None:
-    """The sort key of a header that is a year, a quarter or a month; None for any other."""
-    if match := _TIME.fullmatch(header.strip()):
-        return int(match[1])
-    word = header.strip()[:3].lower()
-    return _MONTHS.index(word) if word in _MONTHS else None
+    """The sort key of a header that is a year, a quarter, a month or a date; None for any other."""
+    header = header.strip()
+    if (dated := find_date(header)) and not any(map(str.isdigit, dated[1])):
+        return dated[0]
+    if match := _TIME.fullmatch(header):
+        return int(match[1]) * 10_000
+    match = _BEGINS_WITH_MONTH.match(header)
+    return _find_month(match[1]) if match else None
+
+
+def find_date(header: str) -> tuple[int, str] | None:
+    """(the sort key of a month or day with its year, the header without it); None without one."""
+    if not (match := _DATE.search(header)):
+        return None
+    key = (int(match[4]) * 100 + _find_month(match[2]) + 1) * 100 + int(match[1] or match[3] or 0)
+    return key, f"{header[: match.start()]} {header[match.end() :]}"
+
+
+def _find_month(word: str) -> int:
+    return _MONTHS.index(word[:3].lower())
 
 
 def _compare_times(grid: Grid) -> dict[Cell, dict[str, int]]:
