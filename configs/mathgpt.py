@@ -218,6 +218,8 @@ PARTS = {
             ),
             "embeds": dict(token=dict(name="token")),
             "positions.tree": None,
+            # Half as long as tokens at first, as in GPT-2's code: the better of two on validation (`starts`).
+            "positions.sequence:learned": dict(init_std=0.01),
             "heads.next?": dict(name="token", tied=True),
             "objectives.next?": NLL,
             "task:equation_extraction": dict(answer="text"),
@@ -333,6 +335,7 @@ AS_PUBLISHED = {
     "scheme:trees": dict(name="trees_published", rules="default", arity=True),
     "embeds.token:linked": dict(special_std=1.0),
     "positions.tree?": dict(init_std=None),
+    "positions.sequence:learned": dict(init_std=0.02),
     "objectives.next?": dict(given=False),
     "optim": dict(betas=(0.9, 0.999)),
     "decode": dict(beams=3),

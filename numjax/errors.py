@@ -9,6 +9,13 @@ class UsageError(ValueError):
     exit_code = 2
 
 
+def check_least(part: str, least: float, **options: float) -> None:
+    """Raises UsageError for an option of a part, by name, that is below the least or no number."""
+    for name, value in options.items():
+        if not value >= least:
+            raise UsageError(f"{part}: {name} must be at least {least:g}, not {value:g}")
+
+
 class DataError(ValueError):
     """A record or file that cannot be used: it is skipped and listed; with --strict exit 3."""
 

@@ -234,6 +234,8 @@ def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
         dtype = "float32" if platform == "cpu" else "bfloat16"
+    if config.backbone.get("attention") == "cudnn" and platform != "gpu":
+        raise UsageError(f"backbone.attention=cudnn is of NVIDIA GPUs, and this device is a {platform}: set auto")
     numbers = number_symbols(scheme.vocab) | {"num_id": scheme.vocab.mark("[NUM]")}
     aggregation = scheme.aggregation()
     numbers |= {name: aggregation[name] for name in ("written_places",) if name in aggregation}

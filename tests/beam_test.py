@@ -216,6 +216,10 @@ def test_the_likeliest_are_a_stable_sort_of_all(rng, size):
         mass[0], mass[1] = -np.inf, 1.0
         mass[0, size - 1] = 0.0
         mass[2, : size // 2] = -np.inf
+        # Legal tokens in one block alone: the first, one in the middle, the last.
+        for row, first in ((3, 5), (4, size // 2), (5, size - 12)):
+            mass[row] = -np.inf
+            mass[row, [first + 9, first, first + 4]] = 3.0, 1.0, 2.0
         ids, best_masses = jax.jit(beam.find_best, static_argnums=1)(mass, count)
         order = np.argsort(-mass, axis=1, kind="stable")[:, :count]
         masses = np.take_along_axis(mass, order, 1)

@@ -76,7 +76,8 @@ def start_from(path: pathlib.Path, name: str, vocabulary: Any) -> tuple[Any, Any
     context = dict(width=16, dim=16, vocab_size=size, size=size)
     parts = dict(embeds={"token": build("embed", dict(name="token"), **context)})
     parts |= dict(heads={"next": build("heads", dict(name="token"), **context)})
-    backbone = drawn.build_backbone(presets.PRESETS[name].backbone | dict(width=16, heads=2))
+    preset = presets.PRESETS[name]
+    backbone = drawn.build_backbone(preset.backbone | dict(width=16, heads=2), {"sequence": preset.positions})
     config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
     system: Any = types.SimpleNamespace(
         config=config, scheme=scheme, model=types.SimpleNamespace(backbone=backbone, **parts)

@@ -179,7 +179,7 @@ def test_figures_and_errors_are_of_the_tables_folds_and_not_of_their_pretraining
     assert results["pretraining", "gpt"][0].metrics == {"validation": {"loss": 1.0}}
 
 
-@pytest.mark.parametrize(("scale", "counts"), [("laptop", {"GPT": 0, "MathGPT": 1}), ("smoke", None)])
+@pytest.mark.parametrize(("scale", "counts"), [("laptop", {"GPT": 1, "MathGPT": 1}), ("smoke", None)])
 def test_what_was_tried_on_one_task_counts_for_all_tables(scale, counts):
     options = SimpleNamespace(scale=scale)
     assert settings.make_trials(["GPT", "MathGPT"], options).get("trials") == counts

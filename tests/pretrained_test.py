@@ -264,11 +264,42 @@ def make_folder(folder, name, config):
 
 @pytest.mark.parametrize("preset", CONFIGS)
 def test_the_settings_of_published_models_are_those_of_their_presets(preset, tmp_path):
-    backbone, name = drawn.build_backbone(presets.PRESETS[preset].backbone), preset.removesuffix("_reader")
+    backbone = drawn.build_backbone(presets.PRESETS[preset].backbone, {"sequence": presets.PRESETS[preset].positions})
+    name = preset.removesuffix("_reader")
     module, heads = READERS[name]
     for config in CONFIGS[preset]:
         weights.check_layers(make_folder(tmp_path, name, config), backbone)
-        module.read_params(tmp_path, heads)
+        params = module.read_params(tmp_path, heads)
+        weights.check_function(tmp_path, backbone, *module.find_function(params))
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "offset", "model_type", "message"),
+    [
+        (
+            "t5",
+            {"scaled": True},
+            None,
+            "",
+            "not divided by the root of the head's size: set config.backbone.scaled=False",
+        ),
+        ("flan", {"scaled": True}, None, "", r"set config\.backbone\.scaled=False"),
+        ("bart", {"scaled": False}, 2, "", r"set config\.backbone\.scaled=True"),
+        ("bart", {}, 0, "", r"row 2 of its table, and here row 0: set config\.positions\.sequence\.offset=2"),
+        ("bert_reader", {}, 2, "", r"offset=0"),
+        ("gpt2", {}, 2, "", r"row 0 of its table, and here row 2: set config\.positions\.sequence\.offset=0"),
+        ("bert", {}, 2, "bert", r"offset=0"),
+        ("bert", {}, 0, "roberta", r"offset=2"),
+    ],
+)
+def test_a_config_that_computes_another_function_is_refused(preset, changes, offset, model_type, message, tmp_path):
+    positions = {"sequence": {"name": "relative"} if offset is None else {"name": "learned", "offset": offset}}
+    backbone = drawn.build_backbone(presets.PRESETS[preset].backbone | changes, positions)
+    module, heads = (seq2seq, 4) if preset == "bert_reader" else READERS[preset]
+    config = {"model_type": model_type} if model_type else {}
+    folder = make_folder(tmp_path, preset.removesuffix("_reader"), config)
+    with pytest.raises(UsageError, match=message):
+        weights.check_function(folder, backbone, *module.find_function(module.read_params(folder, heads)))
 
 
 @pytest.mark.parametrize(

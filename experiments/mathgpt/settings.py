@@ -136,8 +136,8 @@ COPYING = (
     {"linked": "numbers=linked", "pointed": "numbers=pointed"},
     {"linked": "MathGPT, digits linked at the output", "pointed": "MathGPT, numbers that point"},
 )
-# Settings that were tried by hand at laptop, label → number: how MathGPT's tree positions start (README).
-TRIALS = dict.fromkeys(("MathGPT", *COPYING[1].values()), 1)
+# Settings that were tried at laptop beside the first, label → number: how positions start (`starts`).
+TRIALS = dict.fromkeys(("GPT", "MathGPT", *COPYING[1].values()), 1)
 # Table → the module that draws its picture.
 DRAWN_BY = {"table3": "mathgpt.table3"}
 

@@ -93,6 +93,9 @@ class TransformerOptions(protocols.Backbone, nn.Module):
         choices = dict(norm=block.NORMS, norm_place=block.NORM_PLACES, initial=block.INITIAL, mlp=block.ACTIVATIONS)
         for name, values in choices.items():
             block.check_option(name, getattr(self, name), values)
+        for name in ("kv_heads", "head_size", "mlp_ratio", "mlp_width", "window"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"backbone.{name}={getattr(self, name):g} must be at least 0")
         kv_heads = self.kv_heads or self.heads
         if not self.head_size and self.width % self.heads:
             raise UsageError(f"backbone.width={self.width} does not divide over backbone.heads={self.heads}")

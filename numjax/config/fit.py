@@ -61,6 +61,7 @@ COUNTS = {
 # Settings that are a finite number from 0 on; those of the second list are below 1.
 POSITIVE = ("optim.learning_rate", "optim.weight_decay", "optim.clip")
 SHARES = ("backbone.dropout",)
+DTYPES = ("auto", "float32", "bfloat16", "float16")
 # `Scheme.numbers` → where its [NUM]s stand, a head that predicts them, and a scheme that has them.
 WRITERS = {
     "slot": ("for each number", "mixture", "replace"),
@@ -121,6 +122,13 @@ def _check_numbers(config: Any) -> None:
             raise UsageError(
                 f"config.{path}={value:g} must be a number from 0{'' if path in POSITIVE else ', below 1'}"
             )
+    for kind in ("embeds", "positions", "heads"):
+        for key, block in config.get(kind, {}).items():
+            if not 0 <= (rate := block.get("dropout", 0)) < 1:
+                raise UsageError(f"config.{kind}.{key}.dropout={rate:g} must be a number from 0, below 1")
+    dtype = find("backbone.dtype")
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"config.backbone.dtype={dtype!r} must be one of {', '.join(DTYPES)}")
     betas = find("optim.betas")
     if betas is not None and not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas)):
         raise UsageError(f"config.optim.betas={tuple(betas)} must be two numbers from 0, below 1")
@@ -186,6 +194,11 @@ def find_faults(config: Any, task: Task) -> Iterator[str]:
         yield (
             f"{task_part} wants answers of the form {task.answer!r}, which {scheme} cannot enforce: set "
             f"task.answer=text, or choose scheme {'trees' if task.answer == 'formula' else 'replace or digits'}"
+        )
+    if config.data.get("pack") and backbone.get_option("packed") is False:
+        yield (
+            f"data.pack puts several texts into a row, and {backbone} with packed=False lets them see each other: "
+            "set backbone.packed=True"
         )
     yield from _missing_blocks(config, task, task_part)
     yield from _head_faults(task, task_part, heads)

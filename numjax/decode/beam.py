@@ -219,7 +219,9 @@ def find_best(mass_BV: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     # They are in the `count` blocks with the largest maxima, so the vocabulary is read once. The blocks keep their
     # order, so that of equals the first comes first.
     mass_BNK = mass_BV.reshape(-1, blocks, BLOCK)
-    best_blocks = jnp.sort(_find_top(mass_BNK.max(-1), count)[0], axis=-1)
+    # A block without a legal token stays above one that is taken, so that none is taken twice.
+    maxima_BN = jnp.maximum(mass_BNK.max(-1), jnp.finfo(mass_BV.dtype).min)
+    best_blocks = jnp.sort(_find_top(maxima_BN, count)[0], axis=-1)
     candidates = jnp.take_along_axis(mass_BNK, best_blocks[..., None], axis=1).reshape(len(best_blocks), -1)
     indices, masses = _find_top(candidates, count)
     return jnp.take_along_axis(best_blocks, indices // BLOCK, axis=1) * BLOCK + indices % BLOCK, masses

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import characters
 from numjax.nn.lstm import uniform
 from numjax.protocols import OptionOrContext
@@ -63,6 +63,12 @@ class Embed(protocols.Embed, nn.Module):
     length: int = 32
     kind = "numeral"
     reads_surfaces = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_least("char_cnn", 1, filters=self.filters, char_dim=self.char_dim, length=self.length)
+        if not self.sizes or min(self.sizes) < 1 or len({*self.sizes}) < len(self.sizes):
+            raise UsageError(f"char_cnn: sizes must be different numbers from 1, not {tuple(self.sizes)}")
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """{"characters": int8[N, length]}: see `characters.make_features`."""

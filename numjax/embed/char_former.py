@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import attention, characters, lstm, sizes
 from numjax.nn.by_length import encode_by_length
 from numjax.nn.dropout import dropout
@@ -117,6 +117,18 @@ class Embed(protocols.Embed, nn.Module):
     attention: str = "auto"
     kind = "numeral"
     reads_surfaces = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_least(
+            "char_former",
+            1,
+            hidden=self.hidden,
+            layers=self.layers,
+            heads=self.heads,
+            mlp_width=self.mlp_width,
+            length=self.length,
+        )
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """{"characters": int8[N, length]}: see `characters.make_features`."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import characters, lstm, sizes
 from numjax.nn.by_length import encode_by_length
 from numjax.protocols import OptionOrContext
@@ -66,6 +66,10 @@ class Embed(protocols.Embed, nn.Module):
     parameters: str = ""
     kind = "numeral"
     reads_surfaces = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_least("char_lstm", 1, hidden=self.hidden, layers=self.layers, length=self.length)
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """{"characters": int8[N, length]}: see `characters.make_features`."""

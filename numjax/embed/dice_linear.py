@@ -19,7 +19,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed import dice
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import lstm
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -61,6 +61,8 @@ class Embed(protocols.Embed, nn.Module):
     def _points(self, numerals: Numeral) -> Any:
         if self.of not in RANGES:
             raise UsageError(f"dice_linear: of must be one of {', '.join(RANGES)}, not {self.of!r}")
+        check_least("dice_linear", 1, sphere=self.sphere)
+        check_least("dice_linear", 0, seed=self.seed)
         points = dice.on_sphere(angle(numerals, self.of, self.as_published), self.sphere, self.as_published)
         rotation_matrix = dice.rotation(self.sphere, self.sphere, self.seed).T
         if isinstance(points, np.ndarray):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import fourier
 from numjax.protocols import OptionOrContext
 from numjax.types import NumberRange, Numeral
@@ -45,6 +45,8 @@ class Embed(protocols.Embed, nn.Module):
     @nn.compact
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:
         del features
+        check_least("fone", 0, integer=self.integer, fraction=self.fraction)
+        check_least("fone", 1, places=self.integer + self.fraction)
         bases = fourier.parse_bases(self.bases)
         angles = 2 * jnp.pi * fourier.phases(numerals, self.integer, self.fraction, bases)
         pairs = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1).reshape(*angles.shape[:-2], -1)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import residues
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -49,8 +49,8 @@ class Embed(protocols.Embed, nn.Module):
         super().__post_init__()
         if not 2 <= self.most <= 1000:
             raise UsageError(f"intseq: most must lie between 2 and 1000, not {self.most}")
-        if self.fraction < 0 or self.dim < 1:
-            raise UsageError("intseq: dim must be at least 1, and fraction at least 0")
+        check_least("intseq", 1, dim=self.dim)
+        check_least("intseq", 0, fraction=self.fraction, hidden=self.hidden)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:

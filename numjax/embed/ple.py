@@ -93,6 +93,8 @@ class Embed(protocols.Embed, nn.Module):
             raise UsageError(f"ple: outside must be one of {', '.join(OUTSIDE)}, not {self.outside!r}")
         if self.low > self.high or self.low < -30 or self.high > 30:
             raise UsageError(f"ple: −30 ≤ low ≤ high ≤ 30 must hold, not {self.low} and {self.high}")
+        if not all(isinstance(edge, int | float) for edge in self.edges):
+            raise UsageError(f"ple: edges must be numbers, not {tuple(self.edges)}")
         widths = np.diff(np.asarray(self._edges(), np.float64))
         if not (len(widths) and (widths > 0).all() and np.isfinite(widths).all()):
             raise UsageError("ple: edges must be at least two numbers, each larger than the one before")

@@ -57,6 +57,10 @@ class Embed(protocols.Embed, nn.Module):
         d_e = self.dim // 4 if self.exponent_dim is None else self.exponent_dim
         if not 0 < d_e < self.dim:
             raise UsageError(f"prototype: exponent_dim must lie between 1 and dim − 1 = {self.dim - 1}, not {d_e}")
+        if self.low > self.high:
+            raise UsageError(f"prototype: low must not be above high, not {self.low} and {self.high}")
+        if not self.sigma > 0:
+            raise UsageError(f"prototype: sigma must be above 0, not {self.sigma:g}")
         shape = (self.high - self.low + 3, d_e)
         table = self.param("exponent", nn.initializers.normal(self.init_std), shape, jnp.float32)
         return prototype(numerals, table, self.dim - d_e, self.sigma, self.low, self.high)

@@ -9,6 +9,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed.dice import float64_value
+from numjax.errors import check_least
 from numjax.nn import value_maps
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -40,6 +41,7 @@ class Embed(protocols.Embed, nn.Module):
     def __post_init__(self):
         super().__post_init__()
         value_maps.check("value", self.map, self.scale)
+        check_least("value", 1, dim=self.dim)
 
     def host_vectors(self, numerals: Numeral) -> np.ndarray:
         """The vectors in float64, [..., dim]."""

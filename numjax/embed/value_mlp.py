@@ -9,6 +9,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed.dice import float64_value
+from numjax.errors import check_least
 from numjax.nn import value_maps
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -33,6 +34,8 @@ class Embed(protocols.Embed, nn.Module):
     def __post_init__(self):
         super().__post_init__()
         value_maps.check("value_mlp", self.map, self.scale)
+        check_least("value_mlp", 1, dim=self.dim)
+        check_least("value_mlp", 0, hidden=self.hidden)
 
     def _apply_map(self, values):
         limit = min(self.limit, value_maps.POWER_LIMIT) if self.map.startswith("linear") else self.limit

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import carries, cross_entropy
 from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_places, recount_digits, to_places
@@ -209,6 +209,8 @@ class PlaceWriter(NumberWriter):
     @property
     def places(self) -> int:
         """P."""
+        check_least(self.part_name(), 0, integer=self.integer, fraction=self.fraction)
+        check_least(self.part_name(), 1, places=self.integer + self.fraction)
         return self.integer + self.fraction
 
     @property

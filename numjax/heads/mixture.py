@@ -82,6 +82,10 @@ class Head(protocols.Head, base.NumberDistribution, nn.Module):
             raise UsageError(f"mixture: mantissas must be {' or '.join(MANTISSAS)}, not {self.mantissas!r}")
         if not 0 < self.share < 1:
             raise UsageError(f"mixture: share must lie between 0 and 1, not {self.share}")
+        if self.low > self.high or not self.scale > 0:
+            raise UsageError(
+                f"mixture: low must not be above high, and scale above 0, not {self.low}, {self.high}, {self.scale:g}"
+            )
         init = nn.initializers.normal(self.init_std)
         shapes = {"selector": 2, "exponent": self.high - self.low + 3, "mantissa": 1}
         if self.density == "learned":

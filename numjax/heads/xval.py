@@ -48,6 +48,10 @@ class Head(base.NumberWriter, base.NumberDistribution):
         value_maps.check("xval", self.map, self.scale)
         if not 1 <= self.keep <= min(9, self.digits):
             raise UsageError(f"xval: keep must lie between 1 and {min(9, self.digits)}, not {self.keep}")
+        if not 0 < self.share < 1:
+            raise UsageError(f"xval: share must lie between 0 and 1, not {self.share:g}")
+        if self.hidden < 0:
+            raise UsageError(f"xval: hidden must be at least 0, not {self.hidden}")
         inner, init, zeros = (
             self.hidden or 4 * self.width,
             nn.initializers.normal(self.init_std),

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import rotary
 from numjax.protocols import FromContext
 from numjax.types import Tokens
@@ -45,6 +45,9 @@ class Positions(protocols.Positions, nn.Module):
                 "positions rope: fraction must be above 0 and at most 1, base above 1, factor and slow above 0, not "
                 f"fraction={self.fraction}, base={self.base}, factor={self.factor}, slow={self.slow}"
             )
+        if self.scaling != "none":
+            check_least("positions rope", 1, trained=self.trained)
+            check_least("positions rope", 1e-6, fast=self.fast)
         size = self.require_stack().size
         self.pairs = int(size * self.fraction) // 2
         if self.pairs < 1 or size % 2:

@@ -62,6 +62,12 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
     return weights.load_params(path, to_params, heads)
 
 
+def find_function(params: Mapping[str, Any]) -> tuple[bool, dict[str, int]]:
+    """The arguments `scaled` and `offsets` of `weights.check_function`."""
+    family = _family_of(params)
+    return family is not t5, {"": 2 if family is bart else 0}
+
+
 def map_marks(params: Mapping[str, Any]) -> dict[str, int]:
     """Maps each numjax mark to the row that it starts from; `params` are from `read_params`."""
     rows = len(params["embeds_token"]["table"])

@@ -177,6 +177,31 @@ def check_layers(path: pathlib.Path, backbone: Any) -> None:
             )
 
 
+def check_function(path: pathlib.Path, backbone: Any, scaled: bool, offsets: Mapping[str, int]) -> None:
+    """Checks what neither the tensors' shapes nor config.json say, and what gives other numbers.
+
+    Args:
+      scaled: whether the model's attention divides its scores by √E. offsets: config.json's "model_type" → the rows
+        of a learned position table before the first position's; "" is for any other, and for a folder without one.
+
+    Raises:
+      UsageError: the backbone differs.
+    """
+    folder, config = _read_config(path)
+    if backbone.scaled != scaled:
+        raise UsageError(
+            f"{folder}: its model has attention whose scores are {'' if scaled else 'not '}divided by the root of "
+            f"the head's size: set config.backbone.scaled={scaled}"
+        )
+    offset = offsets.get(str(config.get("model_type", "")), offsets.get(""))
+    for name, part in backbone.positions.items():
+        if offset is not None and getattr(part, "offset", offset) != offset and part.part_name() == "learned":
+            raise UsageError(
+                f"{folder}: its model's first position is row {offset} of its table, and here row {part.offset}: set "
+                f"config.positions.{name}.offset={offset}"
+            )
+
+
 def _read_config(path: pathlib.Path) -> tuple[pathlib.Path, Mapping[str, Any]]:
     """(the folder of the tensors, its config.json; empty if there is none)."""
     folder = path.parent if path.suffix == ".safetensors" else path

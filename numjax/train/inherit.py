@@ -68,6 +68,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
             )
         weights.check_layers(source, system.model.backbone)
         source_params, step = family.read_params(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
+        weights.check_function(source, system.model.backbone, *family.find_function(source_params))
         marks, spare = family.map_marks(source_params), family.limit_spare_rows(source_params)
         rows = _base_rows(system, len(source_params["embeds_token"]["table"]), source, marks, spare)
         source_params = jax.tree.map(lambda x: shard.distribute(x, everywhere), source_params)
