@@ -155,7 +155,8 @@ def describe(counts: Mapping[str, int]) -> str:
         return ""
     if is_fair(counts):
         count = next(iter(counts_above_zero.values()))
-        return f"every row had the same {count} trials of settings, chosen on validation"
+        same = "trial" if count == 1 else f"{count} trials"
+        return f"every row had the same {same} of settings, chosen on validation"
     parts = [f"{label} ({count} trial{'s' * (count > 1)})" for label, count in counts_above_zero.items()]
     return f"settings were chosen for {', '.join(parts)}, and for no other row"
 

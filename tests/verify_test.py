@@ -329,6 +329,12 @@ def test_overnight_settings_are_tried_on_one_task_and_hold_for_all(tmp_path, tra
     assert trial_entries["trials"] == {"GPT, subwords": 3, "NumGPT": 3 + 9}
 
 
+def test_equal_trials_are_said_in_words():
+    assert trials.describe({"a": 1, "b": 1}) == "every row had the same trial of settings, chosen on validation"
+    assert trials.describe({"a": 3, "b": 3}).startswith("every row had the same 3 trials of settings")
+    assert trials.describe({"a": 1, "b": 0}) == "settings were chosen for a (1 trial), and for no other row"
+
+
 def test_without_trials_a_table_records_what_was_tried_by_hand(tmp_path):
     options = SimpleNamespace(scale="laptop", as_published=False, out=tmp_path, trials=0)
     cells = [settings.make_cell(options, "mme", "gpt")]
