@@ -4,6 +4,7 @@ written."""
 from __future__ import annotations
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -193,3 +194,22 @@ def test_the_vectors_to_foresee_get_no_gradient(rng):
     grads = jax.grad(compute_loss)(params)
     assert not any(np.any(g) for name, tree in grads.items() if name != "heads_next" for g in jax.tree.leaves(tree))
     assert all(np.any(grads["heads_next"][name]) for name in ("projection", "projection_bias"))
+
+
+def test_a_text_that_is_cut_before_its_number_is_not_drawn_to_the_next_texts_vector(rng):
+    """In a packed row, at the end of a row, and before padding."""
+    num_id = 7
+    targets = np.int32([[5, num_id, 6, num_id, num_id, 6], [num_id, 4, num_id, 0, 0, 0]])
+    segments = np.int32([[1, 1, 1, 2, 2, 2], [1, 1, 1, 0, 0, 0]])
+    targets[0, 2] = num_id  # the last target of the first text
+    index = np.where(targets == num_id, 0, -1)
+    vectors, projected = rng.standard_normal((2, 2, 6, 3)).astype(np.float32)
+    tokens = Tokens(np.ones_like(targets), np.ones_like(targets), segments)
+    batch = Batch(tokens, Targets(targets, segments > 0, index))
+    head = types.SimpleNamespace(project=lambda out: projected)
+    objective = build("objectives", {"name": "projection", "head": "next"}, num_id=num_id)
+    loss = objective({"next": head}, {"next": None}, {"tokens": vectors}, batch)
+    where = [(0, 1), (0, 3), (0, 4), (1, 0)]
+    wanted = sum(np.square(projected[b, t] - vectors[b, t + 1]).mean() for b, t in where)
+    assert loss.count == 4
+    np.testing.assert_allclose(loss.total, wanted, rtol=1e-5)

@@ -40,6 +40,9 @@ class Objective(protocols.Objective):
         if targets is None or targets.numeral_index is None:
             raise UsageError("projection needs numbers in the targets: use scheme value_prefix")
         scored = targets.mask & (targets.numeral_index >= 0) & (targets.ids == self.num_id)
+        # Where a text is cut right behind a target, its vector is not in the row, and the next one is another text's.
+        segments = batch.inputs.segment_ids
+        scored &= jnp.pad(segments[:, 1:] == segments[:, :-1], ((0, 0), (0, 1)))
         next_vectors = jax.lax.stop_gradient(jnp.roll(acts["tokens"], -1, axis=1).astype(jnp.float32))
         error = jnp.square(heads[self.head].project(outs[self.head]) - next_vectors).mean(-1)
         return Loss(jnp.where(scored, error, 0).sum(), scored.sum().astype(jnp.float32), {})
