@@ -222,7 +222,7 @@ def test_a_certain_head_also_samples_its_number():
         ("heads", dict(beams=0), "beams be at least 1"),
         ("heads", dict(fraction=-1), "fraction be at least 0"),
         ("embed", dict(most=1), "most must lie between 2 and 1000"),
-        ("embed", dict(fraction=-1), "fraction at least 0"),
+        ("embed", dict(fraction=-1), "fraction must be at least 0"),
     ],
 )
 def test_bad_options_give_one_line(kind, options, line):

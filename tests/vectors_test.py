@@ -71,7 +71,7 @@ def test_chunks_are_one_array(monkeypatch):
         ("dice:seed=-1", "seed must be 0 or more"),
         ("value:scale=0", "scale must be above 0"),
         ("digit_sum:dim=0", "vectors of 0 dimensions"),
-        ("prototype:low=5,high=2", "make no embedding"),
+        ("prototype:low=5,high=2", "low must not be above high"),
         ("random:dim=0", "dimensions|make no embedding"),
         ("char_lstm:dim=-1", "make no embedding"),
         ("dice:form", "write name or name:option=value"),

@@ -195,7 +195,7 @@ def check_function(path: pathlib.Path, backbone: Any, scaled: bool, offsets: Map
         )
     offset = offsets.get(str(config.get("model_type", "")), offsets.get(""))
     for name, part in backbone.positions.items():
-        if offset is not None and getattr(part, "offset", offset) != offset and part.part_name() == "learned":
+        if offset is not None and part.part_name() == "learned" and part.offset != offset:
             raise UsageError(
                 f"{folder}: its model's first position is row {offset} of its table, and here row {part.offset}: set "
                 f"config.positions.{name}.offset={offset}"
