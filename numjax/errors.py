@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class UsageError(ValueError):
     """Bad flags, config or request: exit 2. The message is one line that says what to do."""
@@ -9,11 +11,18 @@ class UsageError(ValueError):
     exit_code = 2
 
 
-def check_least(part: str, least: float, **options: float) -> None:
+def check_least(part: str, least: float, /, **options: float) -> None:
     """Raises UsageError for an option of a part, by name, that is below the least or no number."""
     for name, value in options.items():
         if not value >= least:
             raise UsageError(f"{part}: {name} must be at least {least:g}, not {value:g}")
+
+
+def check_choice(part: str, choices: Sequence[str], /, **options: str) -> None:
+    """Raises UsageError for an option of a part, by name, that is none of the choices."""
+    for name, value in options.items():
+        if value not in choices:
+            raise UsageError(f"{part}: {name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 class DataError(ValueError):

@@ -262,6 +262,9 @@ def test_the_time_before_is_found_in_any_order_and_beside_a_measure():
         ("A", "1", "2", "3", "4"),
     )
     assert lines.find_previous(parse_grid(measures), (1, 4)) == (1, 3)
+    mixed = (("", "sales 2019", "sales Dec 2018", "costs 2019"), ("A", "1", "2", "3"))
+    assert lines.find_previous(parse_grid(mixed), (1, 1)) == (1, 2), "years and dates have one order"
+    assert lines.find_previous(parse_grid(mixed), (1, 2)) is None
 
 
 @pytest.mark.parametrize(

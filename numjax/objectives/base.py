@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_choice
 from numjax.nn.places import Places, find_inside, find_places
 from numjax.nn.scored import apply_at_scored
 from numjax.protocols import FromContext
@@ -46,7 +46,7 @@ class NumberLoss(protocols.Objective):
     kinds: ClassVar[tuple[str, ...]] = ("language_model", "masked")
 
     def __post_init__(self):
-        self.check_choice("symbols", SYMBOLS)
+        check_choice(self.part_name(), SYMBOLS, symbols=self.symbols)
         if not self._list_symbols():
             raise UsageError(f"{self.part_name()}: no token of this vocabulary is a number: split its digits")
         self.check_largest(LARGEST)
@@ -63,13 +63,6 @@ class NumberLoss(protocols.Objective):
             raise UsageError(
                 f"{self.part_name()}: a token of this vocabulary is the number {token:g}, and above {largest:g} the "
                 "loss is not finite: leave symbols=digits, or let the scheme write smaller numbers"
-            )
-
-    def check_choice(self, name: str, choices: tuple[str, ...]) -> None:
-        """Raises UsageError if an option is none of its choices."""
-        if getattr(self, name) not in choices:
-            raise UsageError(
-                f"{self.part_name()}: {name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
             )
 
     def error(self, logits_S: jax.Array, values_S: jax.Array, gold: jax.Array, mass: jax.Array) -> jax.Array:

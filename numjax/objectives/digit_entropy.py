@@ -8,7 +8,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_choice
 from numjax.nn.places import Places
 from numjax.objectives.base import NumberLoss
 
@@ -41,7 +41,7 @@ class Objective(NumberLoss):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_choice("gold", ("one", "entropy"))
+        check_choice("digit_entropy", ("one", "entropy"), gold=self.gold)
         if self.symbols != "digits":
             raise UsageError("digit_entropy: it asks about digits: leave symbols=digits")
         if (self.base and not self.base > 1) or not self.whole > 0:

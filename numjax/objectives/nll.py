@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_choice, check_least
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
 from numjax.nn.scored import apply_at_scored
@@ -139,12 +139,8 @@ class Objective(protocols.Objective):
 
 def check_average(objective: Any, choices: tuple[str, ...]) -> None:
     """Raises UsageError if an objective's `average` is none of the choices, or its `columns` below 1."""
-    if objective.average not in choices:
-        raise UsageError(
-            f"{objective.part_name()}: average must be one of {', '.join(choices)}, not {objective.average!r}"
-        )
-    if objective.columns < 1:
-        raise UsageError(f"{objective.part_name()}: columns must be at least 1, not {objective.columns}")
+    check_choice(objective.part_name(), choices, average=objective.average)
+    check_least(objective.part_name(), 1, columns=objective.columns)
 
 
 def column_weights(mask_BT: jax.Array, columns: int) -> jax.Array:

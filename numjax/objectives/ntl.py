@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_choice
 from numjax.nn.places import Places
 from numjax.objectives.base import LARGEST, NumberLoss
 
@@ -46,8 +46,8 @@ class Objective(NumberLoss):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_choice("form", FORMS)
-        self.check_choice("level", LEVELS)
+        check_choice("ntl", FORMS, form=self.form)
+        check_choice("ntl", LEVELS, level=self.level)
         if self.level == "number" and (self.symbols != "digits" or self.form != "was" or self.squash):
             raise UsageError("ntl: level=number works on digits: leave symbols, form and squash as they are")
         if self.squash and self.form != "was":

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import check_choice
 from numjax.types import Batch, HeadOut, Loss
 
 AVERAGES, PARTS = ("row", "sum"), ("operator", "scale", "tags", "order")
@@ -34,11 +34,8 @@ class Objective(protocols.Objective):
     kinds = ("units",)
 
     def __post_init__(self) -> None:
-        for name, choices in (("average", AVERAGES), ("part", PARTS)):
-            if getattr(self, name) not in choices:
-                raise UsageError(
-                    f"objective tagop: {name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
+        check_choice("objective tagop", AVERAGES, average=self.average)
+        check_choice("objective tagop", PARTS, part=self.part)
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch

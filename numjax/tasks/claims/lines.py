@@ -91,6 +91,6 @@ def _split_header(header: str) -> tuple[int, str] | None:
     if dated := find_date(header):
         return dated[0], " ".join(_WORD.findall(dated[1].lower()))
     if match := _TIME.search(header):
-        return int(match[1] or match[2]), " ".join(_WORD.findall(_TIME.sub(" ", header).lower()))
+        return int(match[1] or match[2]) * 10_000, " ".join(_WORD.findall(_TIME.sub(" ", header).lower()))
     month = parse_time(header)
     return None if month is None else (month, " ".join(_WORD.findall(header.lower())[1:]))
