@@ -196,7 +196,7 @@ READERS = {
 }
 # Tensors of published files that are not needed here, by the fixture of the same model.
 PUBLISHED = {
-    "gpt2": """transformer.h.0.attn.bias transformer.h.1.attn.masked_bias lm_head.weight score.weight
+    "gpt2": """transformer.h.0.attn.bias transformer.h.1.attn.masked_bias score.weight
         v_head.summary.weight multiple_choice_head.summary.weight""",
     "bert": """bert.embeddings.position_ids cls.predictions.decoder.weight cls.predictions.decoder.bias
         cls.seq_relationship.weight cls.seq_relationship.bias classifier.weight""",
@@ -217,6 +217,15 @@ def test_heads_buffers_and_tied_tables_of_published_files_are_left_out(name):
     assert not extra.keys() & tensors.keys()
     params = module.to_params(tensors, heads)
     jax.tree.map(np.testing.assert_array_equal, module.to_params(tensors | extra, heads), params)
+
+
+def test_gpt2s_output_weights_are_the_tokens_table_or_refused():
+    tensors = weights.load_tensors(FIXTURES / "gpt2.safetensors")
+    table = tensors["transformer.wte.weight"]
+    params = gpt2.to_params(tensors | {"lm_head.weight": table}, 4)
+    jax.tree.map(np.testing.assert_array_equal, params, gpt2.to_params(tensors, 4))
+    with pytest.raises(UsageError, match=r"'lm_head\.weight' is not the table of the tokens"):
+        gpt2.to_params(tensors | {"lm_head.weight": table + 1e-3}, 4)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +257,10 @@ CONFIGS = {
     ],
     "bert": [_BERT, {"hidden_act": "gelu"}, {"layer_norm_eps": None}],
     "roberta": [_BERT | {"layer_norm_eps": 1e-05}],
-    "t5": [{"layer_norm_epsilon": 1e-06}, {"feed_forward_proj": "relu", "dense_act_fn": "relu"}],
+    "t5": [
+        {"layer_norm_epsilon": 1e-06, "relative_attention_max_distance": 128},
+        {"feed_forward_proj": "relu", "dense_act_fn": "relu"},
+    ],
     "flan": [{"layer_norm_epsilon": 1e-06, "feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new"}],
     "bart": [{"activation_function": "gelu", "scale_embedding": False, "normalize_before": False}],
     "bert_reader": [_BERT],
@@ -300,6 +312,13 @@ def test_a_config_that_computes_another_function_is_refused(preset, changes, off
     folder = make_folder(tmp_path, preset.removesuffix("_reader"), config)
     with pytest.raises(UsageError, match=message):
         weights.check_function(folder, backbone, *module.find_function(module.read_params(folder, heads)))
+
+
+def test_buckets_that_end_at_another_distance_are_refused(tmp_path):
+    folder = make_folder(tmp_path, "t5", {"relative_attention_max_distance": 64})
+    positions = {"sequence": {"name": "relative"}}
+    with pytest.raises(UsageError, match=r"=64 and .* furthest=128: set config\.positions\.sequence\.furthest$"):
+        weights.check_function(folder, drawn.build_backbone(presets.PRESETS["t5"].backbone, positions), False, {})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ LAYER = {
 }
 STACK = {"ln_f_scale": "ln_f.weight", "ln_f_bias": "ln_f.bias"}
 POSITIONS = "wpe.weight"
+OUTPUT = "lm_head.weight"
 IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)"  # masks
 PREFIX = "transformer."
 
@@ -40,12 +41,12 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     """Converts tensors to parameters {"backbone": …, "embeds_token": {"table"}}, an entry a layer, float32.
 
     Args:
-      tensors: as in the file; names with or without "transformer.". Tied output weights, other heads and masks
-        are ignored.
+      tensors: as in the file; names with or without "transformer.". Other heads and masks are ignored.
       heads: H; the tensors do not say it.
 
     Raises:
-      UsageError: a tensor is missing or has no place, or D does not divide over H.
+      UsageError: a tensor is missing or has no place, the output weights are not the tokens' table, or D does not
+        divide over H.
     """
     plain, used = {name.removeprefix(PREFIX): x for name, x in tensors.items()}, set()
 
@@ -54,6 +55,8 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
         return weights.take_tensor(plain, name, "GPT-2")
 
     table = take("wte.weight")
+    if OUTPUT in plain and not np.array_equal(take(OUTPUT), table):
+        raise UsageError(f"not GPT-2's weights: {OUTPUT!r} is not the table of the tokens, as it is in GPT-2")
     width = table.shape[1]
     if width % heads:
         raise UsageError(f"GPT-2's width {width} does not divide over {heads} heads")

@@ -178,7 +178,7 @@ def check_layers(path: pathlib.Path, backbone: Any) -> None:
 
 
 def check_function(path: pathlib.Path, backbone: Any, scaled: bool, offsets: Mapping[str, int]) -> None:
-    """Checks what neither the tensors' shapes nor config.json say, and what gives other numbers.
+    """Checks what the tensors' shapes do not say about attention and positions, and what gives other numbers.
 
     Args:
       scaled: whether the model's attention divides its scores by √E. offsets: config.json's "model_type" → the rows
@@ -194,7 +194,13 @@ def check_function(path: pathlib.Path, backbone: Any, scaled: bool, offsets: Map
             f"the head's size: set config.backbone.scaled={scaled}"
         )
     offset = offsets.get(str(config.get("model_type", "")), offsets.get(""))
+    furthest = config.get("relative_attention_max_distance")
     for name, part in backbone.positions.items():
+        if furthest is not None and part.part_name() == "relative" and part.furthest != furthest:
+            raise UsageError(
+                f"{folder}: its model has relative_attention_max_distance={furthest!r} and this config "
+                f"furthest={part.furthest}: set config.positions.{name}.furthest"
+            )
         if offset is not None and part.part_name() == "learned" and part.offset != offset:
             raise UsageError(
                 f"{folder}: its model's first position is row {offset} of its table, and here row {part.offset}: set "
