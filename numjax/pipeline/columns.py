@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,11 +146,10 @@ class ColumnsWriter:
         self._digits, self._memory, self._limit = digits, memory, max(1, (memory << 20) // 3)
         self._source: ColumnsWriter | None = None
         self._flat: dict[str, _Column] = {}
-        self._channels: Collection[str] = ()
         self._index: dict[tuple[str, Any, bool], int] = {}
         self._sizes, self._n_numbers, self._loss_from = [], [], []
         self._numbers: list[int] = []
-        self._labels: dict[str, list[np.ndarray]] | None = None
+        self._labels: dict[str, list[np.ndarray]] = {}
 
     def add(
         self,
@@ -168,28 +167,20 @@ class ColumnsWriter:
         """
         if self._sizes and (source is None) != (self._source is None):
             raise DataError("some records have a source for an encoder and others have none")
-        self._add_labels({name: _label(name, value) for name, value in (labels or {}).items()})
+        arrays = _list_arrays(features)
+        named_labels = {name: _label(name, value) for name, value in (labels or {}).items()}
+        # A refused row leaves nothing behind: all checks come before the first array is kept.
+        self._check_arrays(arrays)
+        self._check_labels(named_labels)
         if source is not None:
             self._source = self._source or ColumnsWriter(self._digits, self._memory)
             self._source.add(source)
-        columns = {
-            "ids": features.ids,
-            "numeral_index": features.numeral_index,
-            "grammar_state": features.grammar_state[: len(features.ids)],
-            "offsets": features.offsets,
-        }
-        if self._sizes and features.channels.keys() != self._channels:
-            raise DataError(
-                f"channels {sorted(features.channels)} instead of {sorted(self._channels)} as in those before"
-            )
-        self._channels = features.channels.keys()
-        columns |= {CHANNEL + name: values for name, values in features.channels.items()}
-        for name, values in columns.items():
-            if values is not None:
-                array = np.ascontiguousarray(values, np.int32)
-                if name not in self._flat:
-                    self._flat[name] = _Column(self._limit, array.shape[1:])
-                self._flat[name].append(array)
+        for name, array in arrays.items():
+            if name not in self._flat:
+                self._flat[name] = _Column(self._limit, array.shape[1:])
+            self._flat[name].append(array)
+        for name, value in named_labels.items():
+            self._labels.setdefault(name, []).append(value)
         for number in features.numbers:
             key = (number.surface, number.value, number.value.is_signed())
             self._numbers.append(self._index.setdefault(key, len(self._index)))
@@ -214,25 +205,37 @@ class ColumnsWriter:
             numerals=to_numeral([*(value for _, value, _ in self._index), None], self._digits),
             surfaces=(*(surface for surface, _, _ in self._index), ""),
             loss_from=np.asarray(self._loss_from, np.int32),
-            labels={name: np.stack(column) for name, column in (self._labels or {}).items()},
+            labels={name: np.stack(column) for name, column in self._labels.items()},
             spilled=any(column.spilled for column in self._flat.values()) or bool(source and source.spilled),
             source=source,
         )
 
-    def _add_labels(self, labels: Mapping[str, np.ndarray]) -> None:
-        if self._labels is None:
-            self._labels = {name: [] for name in labels}
-        if labels.keys() != self._labels.keys():
+    def _check_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        if not self._sizes:
+            return
+        if arrays.keys() != self._flat.keys():
+            names = ", ".join(sorted(name.removeprefix(CHANNEL) for name in arrays.keys() ^ self._flat.keys()))
+            raise DataError(
+                f"{names}: of this record and the first, only one has numbers of this name at each position"
+            )
+        for name, array in arrays.items():
+            if array.shape[1:] != self._flat[name].shape:
+                width, first_width = (int(np.prod(shape)) for shape in (array.shape[1:], self._flat[name].shape))
+                raise DataError(
+                    f"{name.removeprefix(CHANNEL)}: {width} numbers at each position instead of {first_width} as in "
+                    "the first record"
+                )
+
+    def _check_labels(self, labels: Mapping[str, np.ndarray]) -> None:
+        if self._sizes and labels.keys() != self._labels.keys():
             raise DataError(f"labels {sorted(labels)} instead of {sorted(self._labels)} as in the first record")
         for name, value in labels.items():
-            previous = self._labels[name]
+            previous = self._labels.get(name)
             if previous and (previous[0].shape, previous[0].dtype) != (value.shape, value.dtype):
                 raise DataError(
                     f"label {name!r} is {value.dtype}{list(value.shape)} instead of "
                     f"{previous[0].dtype}{list(previous[0].shape)} as in the first record"
                 )
-        for name, value in labels.items():
-            self._labels[name].append(value)
 
 
 def from_rows(rows: Sequence[EncodedRow], digits: int) -> Columns:
@@ -270,10 +273,10 @@ def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 class _Column:
-    """A growing array of int32 values."""
+    """A growing array of int32 values; `shape` is that of one position's."""
 
     def __init__(self, limit: int, shape: tuple[int, ...]):
-        self._limit, self._shape, self._bytes = limit, shape, 0
+        self._limit, self.shape, self._bytes = limit, shape, 0
         self._file = tempfile.SpooledTemporaryFile(limit)
 
     @property
@@ -297,7 +300,19 @@ class _Column:
         else:
             self._file.seek(0)
             buffer = self._file.read()
-        return np.frombuffer(buffer, np.int32).reshape(-1, *self._shape)
+        return np.frombuffer(buffer, np.int32).reshape(-1, *self.shape)
+
+
+def _list_arrays(features: Features) -> dict[str, np.ndarray]:
+    """The arrays of a row with an entry a position, by the names of their columns."""
+    arrays = {
+        "ids": features.ids,
+        "numeral_index": features.numeral_index,
+        "grammar_state": features.grammar_state[: len(features.ids)],
+        "offsets": features.offsets,
+    }
+    arrays |= {CHANNEL + name: values for name, values in features.channels.items()}
+    return {name: np.ascontiguousarray(x, np.int32) for name, x in arrays.items() if x is not None}
 
 
 def _label(name: str, value: Any) -> np.ndarray:

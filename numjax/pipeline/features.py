@@ -213,7 +213,10 @@ def encode(
             if lost and strict:
                 raise DataError(lost)
             for features, loss_from in rows:
-                writer.add(features, loss_from, {**example.labels, **windows.locate_spans(example, features)}, source)
+                labels = {**example.labels, **windows.locate_spans(example, features)}
+                if not (example.spans or task.kind == "masked"):
+                    features = features._replace(offsets=None)  # units and traits alone needed them
+                writer.add(features, loss_from, labels, source)
         except UsageError:
             raise
         except (ValueError, KeyError) as error:
@@ -308,7 +311,7 @@ def from_features(
 
 
 def cut(features: Features, keep: slice | np.ndarray) -> Features:
-    """Only these positions of a row, with the numbers that they belong to. `starts` becomes empty."""
+    """Only these positions of a row, with the numbers that they belong to; `starts` are of what is left."""
     index = features.numeral_index[keep]
     used = np.unique(index[index >= 0])
     renumber = np.full(len(features.numbers) + 1, -1, np.int32)
@@ -317,7 +320,7 @@ def cut(features: Features, keep: slice | np.ndarray) -> Features:
         ids=features.ids[keep],
         numeral_index=renumber[index],  # −1 reads the last entry, which stays −1
         numbers=tuple(features.numbers[i] for i in used),
-        starts=(),
+        starts=tuple(np.searchsorted(np.arange(len(features.ids))[keep], features.starts).tolist()),
         grammar_state=features.grammar_state[: len(features.ids)][keep],
         channels={name: values[keep] for name, values in features.channels.items()},
         offsets=None if features.offsets is None else features.offsets[keep],

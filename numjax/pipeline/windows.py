@@ -112,8 +112,8 @@ def apply_limits(features: Features, example: Example) -> np.ndarray:
 
 
 def add_unit_channels(features: Features, example: Example) -> Features:
-    """The features with the numbers of traits as further types and those of units as a channel, without offsets. If a
-    position covers two units, the first counts."""
+    """The features with the numbers of traits as further types and those of units as a channel. If a position covers
+    two units, the first counts."""
     assert features.offsets is not None
     channels = dict(features.channels)
     if example.traits:
@@ -121,7 +121,7 @@ def add_unit_channels(features: Features, example: Example) -> Features:
         channels[TYPES.name] = np.column_stack([types, _number_spans(example.traits, features.offsets)[:, 1:]])
     if example.units:
         channels[UNITS.name] = _number_spans(example.units, features.offsets)
-    return features._replace(channels=channels, offsets=None)
+    return features._replace(channels=channels)
 
 
 def _number_spans(spans: Sequence[tuple[int, ...]], offsets: np.ndarray) -> np.ndarray:
