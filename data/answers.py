@@ -47,7 +47,7 @@ def read_records(
       DataError: a file is damaged or of another form.
     """
     if len(paths) == 1:
-        yield from parse_rows((f"line-{number}", row) for number, row in files.read_table(paths[0], columns))
+        yield from files.parse_table(paths[0], columns, parse_rows)
         return
     problem_texts = read_problems(paths[0])
     for index, raw in enumerate(read_samples(paths[1])):

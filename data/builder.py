@@ -24,6 +24,7 @@ from .records import MENDED, REMARKS, SKIPPED, SplitWriter, encode, read_notes
 from .sampling import SPLITS
 
 _PROGRESS_SECONDS = 10.0
+LONGEST_NAME = 200  # characters of a folder's name: file systems allow 255, with what names of locks add to it
 NO_CHARACTER = "holds half of a surrogate pair, which is no character"
 
 
@@ -109,11 +110,12 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         all_options = {**cls.OPTIONS, **options}
         for name, default in cls.OPTIONS.items():
             kind = type(default)
+            given = all_options[name]
             try:
-                value = kind(os.fspath(all_options[name]) if kind is str else all_options[name])
-            except (TypeError, ValueError):
+                value = kind(os.fspath(given) if kind is str else given)
+            except (TypeError, ValueError, OverflowError):
                 value = None
-            if value is None or (kind is int and value != float(all_options[name])):
+            if value is None or (kind is int and not isinstance(given, str) and value != given):
                 raise UsageError(f"{cls.name}: {name}={all_options[name]!r} is not of type {kind.__name__}")
             all_options[name] = value
         cls.check(all_options)
@@ -144,7 +146,10 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
                 state = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in file_stats])
                 value = hashlib.sha256(state.encode()).hexdigest()[:16] if file_stats else "none"
             parts.append(f"{name}_{value}")
-        return "-".join(parts)
+        folder = "-".join(parts)
+        if len(folder) <= LONGEST_NAME:
+            return folder
+        return f"{folder[: LONGEST_NAME - 17]}-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
 
     @property
     def chosen_config(self) -> OptionsConfig:

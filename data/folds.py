@@ -104,15 +104,16 @@ def split_by_fold(
     Args:
       count: number of records. fold: which of `folds` is test. seed: of the folds, and with `fold` of the validation
         split.
-      labels: spread evenly over the folds (StratifiedKFold). groups: never divided, not even by the validation split,
-        which is then the first groups that make up a tenth (GroupKFold, which does not shuffle).
+      labels: spread evenly over the folds (StratifiedKFold), unless each has fewer records than folds.
+      groups: never divided, not even by the validation split, which is then the first groups that make up a tenth
+        (GroupKFold, which does not shuffle).
     """
     from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
     order = np.arange(count)
     if groups is not None:
         pairs = GroupKFold(folds).split(order, groups=np.asarray(groups))
-    elif labels is not None:
+    elif labels is not None and max(collections.Counter(labels).values()) >= folds:
         pairs = StratifiedKFold(folds, shuffle=True, random_state=seed).split(order, np.asarray(labels))
     else:
         pairs = KFold(folds, shuffle=True, random_state=seed).split(order)

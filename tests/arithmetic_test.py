@@ -40,6 +40,16 @@ def test_bad_options_are_one_line(options, says):
         Arithmetic.complete_options(options)
 
 
+def test_a_seed_is_any_whole_number_below_its_bound():
+    from numjax.bundled.data.arithmetic.builder import Arithmetic
+
+    for seed in (2**53 + 1, 2**63 - 1, 5.0, "7"):
+        assert Arithmetic.complete_options({"seed": seed})["seed"] == int(seed)
+    for seed in (2**63, 5.5, float("inf"), "5.0", None):
+        with pytest.raises(UsageError, match="seed="):
+            Arithmetic.complete_options({"seed": seed})
+
+
 def make_task(**options):
     return build("tasks", {"name": "arithmetic"} | options)
 

@@ -48,8 +48,10 @@ def load(path, tmp_path, **options) -> dict[str, list[dict]]:
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.json.gz", "a.jsonl.gz"])
 def test_every_file_format_gives_the_same_records(tmp_path, name):
     problems = [make_problem(i) for i in range(50)]
+    for i, character in enumerate("\u2028\u2029\x85\x0b"):
+        problems[i]["text_en"] += f"{character}And so on."
     if ".jsonl" in name:
-        raw = "".join(json.dumps(p) + "\n" for p in problems).encode()
+        raw = "".join(json.dumps(p, ensure_ascii=False) + "\n" for p in problems).encode()
     else:
         raw = json.dumps(problems).encode()
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)

@@ -279,6 +279,12 @@ def test_the_command_prints_each_question_and_ends_with_json(small_run, tmp_path
     assert summary["balanced"] == pytest.approx(np.mean([q["balanced"] for q in summary["questions"].values()]))
 
 
+def test_questions_may_hold_any_line_end_of_unicode(tmp_path):
+    rows = [{"question": f"How many{c}eggs?", "thing": "egg", "count": 2} for c in "\u2028\x85"]
+    (tmp_path / "own.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n")
+    assert [q.text for q in score.load_questions(tmp_path / "own.jsonl")] == [row["question"] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -152,6 +152,9 @@ def test_carries_and_sweep_print_their_figures(capsys):
         "distance"
     ]
     assert list(distances) == ["0", "50", "100", "200"]
+    assert (
+        run_geometry(capsys, "sweep", "--embed=dice:form=2,dim=8", "--numbers=1,1.0,2", "--seeds=1")["missing"] == 0
+    )
     assert list(distances.values()) == pytest.approx(
         [2 * np.sin(np.pi * n / 400) for n in (0, 50, 100, 200)], rel=1e-5
     )

@@ -75,6 +75,7 @@ def test_records_of_the_files_are_parsed():
         (r"a \boxed{1} b \boxed{\frac{1}{2}}", ["1", r"\frac{1}{2}"]),
         (r"\boxed 5 and \fbox{x}", ["5", "x"]),
         (r"\boxed{\{1, 2\}}", [r"\{1, 2\}"]),
+        (r"\boxed{1\\} and \boxed{a\\{}b}", [r"1\\", r"a\\{}b"]),
         (r"\boxed{never closed", []),
         (r"\boxed", []),
         ("none", []),

@@ -396,6 +396,12 @@ def test_stratified_folds_spread_labels():
     assert len(splits["validation"]) == 32
 
 
+def test_labels_that_are_all_rarer_than_folds_are_not_spread():
+    labels = [i // 2 for i in range(20)]
+    rows = [i for fold in range(5) for i in split_by_fold(20, fold, 5, 221, labels=labels)["test"]]
+    assert sorted(rows) == list(range(20))
+
+
 def test_examples_are_graded_answers_of_train_to_the_same_problem(tmp_path):
     splits = {s: list(data.load("answer_scoring", s, tmp_path, size=300, examples=2)) for s in SPLITS}
     train = collections.Counter((r["problem_id"], r["answer"], r["grade"]) for r in splits["train"])

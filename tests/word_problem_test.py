@@ -65,6 +65,13 @@ def test_formulas_have_the_values_that_python_computes():
     assert n_evaluated > 300
 
 
+def test_numbers_of_a_formula_are_exact_as_written():
+    rng = random.Random(4)
+    for _ in range(50):
+        left, right = (f"{rng.randint(10**16, 10**19)}.{rng.randint(0, 10**9)}" for _ in range(2))
+        assert formula.evaluate(f" ({left} - {right})") == Fraction(left) - Fraction(right)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -126,6 +133,19 @@ def folder(tmp_path_factory):
 
 def load_all_splits(name, tmp_path, **options):
     return {split: list(data.load(name, split, tmp_path, **options)) for split in ("train", "validation", "test")}
+
+
+def test_a_folder_of_many_options_has_a_name_that_file_systems_take(folder):
+    from numjax.bundled.data.fermat.builder import Fermat
+
+    root, views = folder
+    names = [
+        Fermat.config_name(
+            Fermat.complete_options({"path": str(root), "views": ", ".join([*views] * 9), "size": size})
+        )
+        for size in (40, 41)
+    ]
+    assert len(set(names)) == 2 and max(map(len, names)) <= 200
 
 
 def test_views_are_joined_by_index_and_bad_lines_named(folder, tmp_path):

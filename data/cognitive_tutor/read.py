@@ -36,7 +36,7 @@ def read_sessions(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
             except ValueError as error:
                 yield str(index), error
         return
-    yield from parse_rows((f"line-{number}", row) for number, row in files.read_table(path, COLUMNS))
+    yield from files.parse_table(path, COLUMNS, parse_rows)
 
 
 def parse_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:

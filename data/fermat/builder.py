@@ -91,6 +91,8 @@ class Fermat(ArrayRecordBuilder):
         templates = []
         for line, row in read_templates(path):
             try:
+                if isinstance(row, ValueError):
+                    raise row
                 templates.append(parse_template(row))
             except ValueError as error:
                 self.skip(f"template of line {line}", str(error))

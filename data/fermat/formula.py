@@ -16,6 +16,7 @@ from ..problems import numbers
 LONGEST = 200  # characters: no word problem has a longer formula
 LARGEST = 10**30  # the bound on a result's absolute value and denominator
 
+_DECIMAL = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 _SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _ARRAYS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}
 
@@ -26,7 +27,7 @@ def evaluate(formula: str, values: Mapping[str, Fraction] | None = None) -> Frac
     Raises:
       ValueError: it contains anything else, it divides by zero, or it is too long or large. The message is one line.
     """
-    return _evaluate(_parse(formula), values or {})
+    return _evaluate(_parse(formula), values or {}, formula.strip())
 
 
 def approximate(formula: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -64,21 +65,23 @@ def _parse(formula: str) -> ast.expr:
         raise ValueError(f"{formula[:40]!r} is no formula of + - * / and numbers") from None
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Fraction]) -> Fraction:
+def _evaluate(node: ast.expr, values: Mapping[str, Fraction], source: str) -> Fraction:
     if isinstance(node, ast.Constant):
         value = node.value
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
-            return Fraction(Decimal(str(value)))
+            # A decimal as it is written: a float has no more than 17 digits of it.
+            text = source[node.col_offset : node.end_col_offset]
+            return Fraction(text) if _DECIMAL.fullmatch(text) else Fraction(Decimal(str(value)))
     if isinstance(node, ast.Name):
         if node.id not in values:
             raise ValueError(f"{node.id} has no value")
         return values[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
-        value = _evaluate(node.operand, values)
+        value = _evaluate(node.operand, values, source)
         return -value if isinstance(node.op, ast.USub) else value
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SYMBOLS:
         raise ValueError(f"{ast.unparse(node)[:40]!r} is no formula of + - * / and numbers")
-    left, right = _evaluate(node.left, values), _evaluate(node.right, values)
+    left, right = _evaluate(node.left, values, source), _evaluate(node.right, values, source)
     if isinstance(node.op, ast.Add):
         value = left + right
     elif isinstance(node.op, ast.Sub):
@@ -101,7 +104,7 @@ def _estimate(node: ast.expr, values: Mapping[str, np.ndarray]) -> np.ndarray | 
         operand = _estimate(node.operand, values)
         return -operand if isinstance(node.op, ast.USub) else operand
     if not isinstance(node, ast.BinOp):
-        return float(_evaluate(node, {}))
+        return float(_evaluate(node, {}, ""))
     left, right = _estimate(node.left, values), _estimate(node.right, values)
     return _ARRAYS[type(node.op)](left, right)
 

@@ -67,8 +67,8 @@ def find_files(path: str) -> tuple[pathlib.Path, dict[str, tuple[pathlib.Path, p
     return templates, pairs
 
 
-def read_templates(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields (line, row) of templates.csv. Errors as in `files.table`."""
+def read_templates(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str] | ValueError]]:
+    """Yields (line, row, or what is wrong with it) of templates.csv. Errors as in `files.read_table`."""
     return read_table(path, ("templates", "answers"))
 
 

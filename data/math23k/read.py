@@ -35,7 +35,7 @@ def read_problems(path: pathlib.Path) -> Iterator[Any]:
     if name.endswith(REFUSED):
         raise DataError(f"{path}: a pickle can run code when it is loaded: save its list as JSON")
     if name.endswith(".jsonl"):
-        return (_parse_line(line) for line in files.read_text(path).splitlines() if line.strip())
+        return (_parse_line(line) for line in files.read_text(path).split("\n") if line.strip())
     return iter(_require_list(path, files.read_json(path)))
 
 

@@ -13,6 +13,7 @@ KINDS = (".json", ".jsonl")
 
 _CALCULATION = re.compile(r"<<[^<>]*>>")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # or a command of one character: in \\} the brace is not escaped
 _TEST = re.compile(r"(?:^|[/_.-])test(?:[/_.-]|$)")
 
 
@@ -82,12 +83,11 @@ def find_boxes(text: str) -> Iterator[tuple[int, int, str]]:
                 yield match.start(), end + 1, text[end]
             continue
         depth = 0
-        for index in range(end, len(text)):
-            is_escaped = text[index - 1] == "\\"
-            depth += (text[index] == "{" and not is_escaped) - (text[index] == "}" and not is_escaped)
+        for brace in _BRACE.finditer(text, end):
+            depth += (brace[0] == "{") - (brace[0] == "}")
             if depth == 0:
-                yield match.start(), index + 1, text[end + 1 : index]
-                end = index + 1
+                yield match.start(), brace.end(), text[end + 1 : brace.start()]
+                end = brace.end()
                 break
         else:
             return  # never closed

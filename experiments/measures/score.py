@@ -70,12 +70,12 @@ def load_questions(path: pathlib.Path) -> list[MeasureQuestion]:
 
     things_by_name = {name: thing for thing in THINGS for name in WORDS.names[thing.name][0].split("/")}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
     questions = [
         _parse_question(line, things_by_name, f"{path}, line {number}", str(number))
-        for number, line in enumerate(lines, 1)
+        for number, line in enumerate(text.split("\n") if text else (), 1)
     ]
     if not questions:
         raise DataError(f"{path}: no question in it")

@@ -64,7 +64,8 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
 def _load_others(path: pathlib.Path, splits: Sequence[str]) -> list[dict[str, Any]]:
     """The records in a list of an earlier use of the run that are of splits which are not read now."""
     rows: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+    # Do not use splitlines: the reasons quote texts, which may contain other line ends of Unicode.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line
             row = files.parse_json(line)
             rows += [row] if row["split"] not in (*splits, "source") else []

@@ -45,6 +45,7 @@ from numjax.probes.geometry import (
     score_magnitude,
     score_neighbours,
     score_numeration,
+    sort_numbers,
 )
 from numjax.runtime.waiting import Wait
 from numjax.tools.command import Parser, make_parser, report
@@ -264,7 +265,7 @@ def _run_sweep(flags: argparse.Namespace) -> dict[str, Any]:
     sweeps = [measure(seed=seed, **options) for seed in range(_count_seeds(flags))]
     return {
         "distance": {name: float(f"{statistics.fmean(sweep[name] for sweep in sweeps):.6g}") for name in sweeps[0]},
-        "embed": flags.embed, "seeds": len(sweeps), "missing": len(numbers) - len(sweeps[0]),
+        "embed": flags.embed, "seeds": len(sweeps), "missing": len(sort_numbers(numbers)) - len(sweeps[0]),
         "metric": flags.metric, "options": options,
     }  # fmt: skip
 
