@@ -316,6 +316,15 @@ def test_a_sign_needs_digits_below_zero_and_a_value(vocabulary):
     assert [text for text in numbers if plain.holds(numbers[text])] == ["0", "1"]
 
 
+@pytest.mark.parametrize("fraction", [0, 7])
+def test_a_sum_of_more_digits_than_python_writes_is_a_number(fraction, vocabulary):
+    scheme = make_scheme(vocabulary, places=5000, fraction=fraction)
+    opening, num_id, closing = (scheme.vocab.mark(name) for name in ("[R]", "[NUM]", "[/R]"))
+    (number,) = scheme.join_numbers([opening, *[num_id] * 4400, closing], [Decimal(i % 9 + 1) for i in range(4400)])
+    text = "".join(str(i % 9 + 1) for i in reversed(range(4400)))
+    assert number.surface == (f"{text[:-fraction]}.{text[-fraction:]}" if fraction else text)
+
+
 def test_digits_become_numbers_with_their_carries(vocabulary, rng):
     scheme = make_scheme(vocabulary, digits="-9..18", fraction=2)
     opening, num_id, closing = (scheme.vocab.mark(name) for name in ("[R]", "[NUM]", "[/R]"))

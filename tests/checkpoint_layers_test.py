@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from numjax.train import optim
 from numjax.train.checkpoint import is_stacked, split_layers, stack_layers
 
 
@@ -52,6 +53,17 @@ def test_trees_without_layers_stay_as_they_are(rng):
         == jax.tree.structure(plain)
     )
     assert is_stacked({"backbone": {"layers": {}}}) and not is_stacked(plain) and not is_stacked({})
+
+
+@pytest.mark.parametrize("pattern", ["table", "^backbone/", "up_kernel", "ln_scale", ""])
+def test_an_optimisers_state_with_frozen_parameters_comes_together_again(pattern, rng):
+    params = jax.tree.map(jnp.asarray, tree(rng, 3).params)
+    state = optim.adamw(lambda count: 1e-3, rates=((pattern, 0.0),)).init(params)
+    split = split_layers(state)
+    assert "layers" not in str(jax.tree_util.tree_leaves_with_path(split))
+    back = stack_layers(split)
+    assert jax.tree.structure(back) == jax.tree.structure(state)
+    jax.tree.map(np.testing.assert_array_equal, back, state)
 
 
 def test_shapes_lose_the_layers_axis_and_its_sharding():

@@ -13,7 +13,7 @@ import pytest
 from numjax.build import build
 from numjax.embed import dice, linked, prototype, token
 from numjax.errors import DataError, UsageError
-from numjax.numeral.exact import to_numeral
+from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import Tokens
 from tests.drawn import CONTEXT, DIGITS, draw_decimals, draw_tokens, make_numeral_table
 
@@ -269,3 +269,29 @@ def test_a_grid_of_values_is_its_rows(name):
     np.testing.assert_allclose(np.asarray(grid).reshape(6, 6), part.apply(params, numerals), rtol=1e-6)
     if name == "value_mlp":
         assert params["params"]["up"]["kernel"].shape == (1, 12), "twice as wide as its output"
+
+
+@pytest.mark.parametrize("digits", [1, 5, 16, 30])
+def test_the_value_on_the_host_is_the_nearest_float(digits, rng):
+    """Also beyond float64's range, and of numbers with more digits than float64 holds."""
+    texts = [
+        f"{'-' * int(rng.integers(2))}{rng.integers(0, 10**18)}e{rng.integers(low, high)}"
+        for low, high in ((-25, 5), (-345, 300))
+        for _ in range(500)
+    ]
+    numerals = to_numeral([Decimal(text) for text in [*texts, "0.7", "-0", "1e400"]], digits)
+    expected = [float(value) for value in to_decimals(numerals)]
+    values = dice.float64_value(numerals)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(expected))
+
+
+@pytest.mark.parametrize("high", ["0.7", "0.6", "1.1", "97.7", "0.003"])
+def test_the_ends_of_dices_range_lie_inside_it(high):
+    numerals = to_numeral([Decimal(high), Decimal(0)], 8)
+    ends = [
+        dice.Embed(dim=4, low=0.0, high=float(high), out_of_range=name).host_vectors(numerals)
+        for name in ("random", "clamp", "error")
+    ]
+    np.testing.assert_array_equal(ends[0], ends[1])
+    np.testing.assert_array_equal(ends[0], ends[2])

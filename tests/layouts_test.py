@@ -401,6 +401,13 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
     assert values_of(signed.decode(signed.encode(pair).ids)) == [12, 5]
 
 
+def test_scientific_notation_of_more_digits_than_python_writes(vocabulary):
+    scheme = make_scheme("scientific", vocabulary, most=6000)
+    for text in ("1e5000", "-1.2345e5000", "-0", "-1e-5"):
+        value = scheme.nearest(Decimal(text))
+        assert value == Decimal(text.replace("2345", "23")) and value.is_signed() == Decimal(text).is_signed()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [

@@ -146,15 +146,30 @@ def test_steps_evaluations_and_saves_come_at_their_intervals_and_in_their_order(
     assert waits == ["save wait", "best wait"]
 
 
-def test_every_steps_loss_is_written_in_one_interval_or_saved(build_run):
-    run, events = build_run(11, eval_every=100, save_every=100, log_every=4, loss=lambda step: step**2)
+@pytest.mark.parametrize(
+    ("steps", "written"),
+    [
+        (11, [(4, [0, 1, 4]), (8, [9, 16, 25, 36]), (11, [49, 64, 81, 100])]),
+        (8, [(4, [0, 1, 4]), (8, [9, 16, 25, 36, 49])]),
+        (3, [(3, [0, 1, 4])]),
+    ],
+)
+def test_every_steps_loss_is_written_in_one_interval(build_run, steps, written):
+    run, events = build_run(steps, eval_every=100, save_every=6, log_every=4, loss=lambda step: step**2)
     begin(run)
-    # The metrics of a step are collected after the next one is dispatched.
+    # The metrics of a step are collected after the next one is dispatched, those of the last one at the end.
     assert [event[1:] for event in events if event[0] == "train"] == [
-        (4, pytest.approx(np.mean([0, 1, 4]))), (8, pytest.approx(np.mean([9, 16, 25, 36])))
-    ]  # fmt: skip
-    (_, meta) = run.checkpoints.saved[11]
-    assert meta["recent"]["loss"] == [49 + 64 + 81 + 100, 4]
+        (at, pytest.approx(np.mean(losses))) for at, losses in written
+    ]
+    if steps > 6:
+        assert run.checkpoints.saved[6][1]["recent"]["loss"] == [9 + 16 + 25, 3]
+    assert run.checkpoints.saved[steps][1]["recent"] == {}
+
+
+def test_a_finished_run_that_is_started_again_writes_no_line(build_run):
+    run, events = build_run(8, log_every=4)
+    begin(run, 8)
+    assert not [event for event in events if event[0] == "train"]
 
 
 @pytest.mark.parametrize(

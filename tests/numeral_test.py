@@ -83,6 +83,7 @@ CELLS = {
     "(134)": "-134", "(0.6)": "-0.6", " ( 35 ) ": "-35", "(1,746)": "-1746", "(.5)": "-0.5", "(0)": "-0",
     "$ (0.66)": "-0.66", "( \u20ac5 )": "-5", "$(5)": "-5",
     "(6)%": "-0.06", "(6%)": "-0.06", "(1.5 %)": "-0.015", "(13.9) %": "-0.139", "12 %": "0.12", "12%": "0.12",
+    "-12 %": "-0.12", "\u22121,200 %": "-12.00", "+3 %": "0.03", "-0.5 % ": "-0.005",
     "(2019)": "2019", "( 1907 )": "1907", "(2019%)": "-20.19", "(2,019)": "-2019", "(-5)": "-5", "-5": "-5",
 }  # fmt: skip
 
@@ -140,6 +141,11 @@ WORDS = {
     "half; million, trillion and 3 billion trillion": [
         ("million", "1000000"), ("trillion", "1" + "0" * 12), ("3 billion trillion", "3" + "0" * 21),
     ],
+    "one point five trillion two; two trillion fifth, two trillion point five": [
+        ("one point five trillion", "1500000000000"), ("two", "2"), ("two trillion", "2000000000000"),
+        ("two trillion", "2000000000000"), ("five", "5"),
+    ],
+    "three quadrillion two trillion and five": [("three quadrillion two trillion and five", "3002000000000005")],
     "\u0130\u0130 TWO \u0130 3 Million": [("TWO", "2"), ("3 Million", "3000000")],
     "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],
 }  # fmt: skip
@@ -153,6 +159,17 @@ def test_number_words_have_their_values(text):
     for span in spans:
         assert parse_value(span.text) == span.value
         assert format(span.value, style_of(span.text)) == span.text
+
+
+def test_numbers_of_every_scale_are_one_number(rng):
+    scales = ("quadrillion", "trillion", "billion", "million")
+    for _ in range(300):
+        groups = [int(rng.integers(1, 1000)) * int(rng.random() < 0.6) for _ in scales]
+        last = int(rng.integers(0, 10**6)) * int(rng.random() < 0.7)
+        parts = [f"{spell(count)} {scale}" for count, scale in zip(groups, scales, strict=True) if count]
+        text = " ".join([*parts, *([spell(last)] if last else [])])
+        value = sum(count * 10 ** (15 - 3 * i) for i, count in enumerate(groups)) + last
+        assert [(span.text, span.value) for span in numeral.find(text, "words")] == ([(text, value)] if text else [])
 
 
 UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()

@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+from numjax.errors import UsageError
 from numjax.train import optim
 
 RATE = optim.schedule("constant", 0.05, 10)
@@ -93,6 +94,31 @@ def test_frozen_values_are_counted_and_stay(rng, rates, frozen):
     assert optim.count_frozen(nest(start), rates) == sum(start[path].size for path in frozen)
     moved = train(optim.adamw(RATE, rates=rates), start, [draw(rng)])
     assert {path for path in start if (moved[path] == start[path]).all()} == {*frozen}
+
+
+LAYERS = {"backbone": {"layers": {"up_kernel": np.zeros((3, 2, 2))}, "ln_scale": np.zeros(2)}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "factors"),
+    [
+        ("backbone/layer_[0-2]/", [0.5, 1]),
+        ("^backbone/", [0.5, 0.5]),
+        ("ln_scale", [1, 0.5]),
+        ("up_kernel$", [0.5, 1]),
+    ],
+)
+def test_stacked_layers_have_the_paths_of_single_ones(pattern, factors):
+    assert sorted(jax.tree.leaves(optim.rate_factors(LAYERS, ((pattern, 0.5),)))) == sorted(factors)
+    assert optim.find_unmatched(LAYERS, ((pattern, 0.5), ("backbone/layer_3/", 0), ("/layers/", 0))) == [
+        "backbone/layer_3/",
+        "/layers/",
+    ]
+
+
+def test_one_of_several_stacked_layers_has_no_factor_of_its_own():
+    with pytest.raises(UsageError, match=r"part the layers of backbone/layers/up_k.*: set config\.backbone\.scan"):
+        optim.rate_factors(LAYERS, (("backbone/layer_1/", 0.0),))
 
 
 @pytest.mark.parametrize("name", optim.SCHEDULES)

@@ -25,6 +25,12 @@ from tests import drawn
         ({"name": "fone", "integer": 0, "fraction": 0}, "fone: places must be at least 1, not 0"),
         ({"name": "fone", "integer": -1}, "fone: integer must be at least 0"),
         ({"name": "value", "dim": 0}, "value: dim must be at least 1"),
+        *(
+            ({"name": name, "dim": -1}, f"{name}: dim must be at least 1, not -1")
+            for name in ("char_cnn", "char_lstm", "char_former", "dice_linear", "digit_sum")
+        ),
+        ({"name": "char_lstm", "char_dim": 0}, "char_lstm: char_dim must be at least 1"),
+        ({"name": "digit_sum", "longest": 0}, "digit_sum: longest must be at least 1"),
         ({"name": "value_mlp", "dim": 0}, "value_mlp: dim must be at least 1"),
         ({"name": "value_mlp", "hidden": -1}, "value_mlp: hidden must be at least 0, not -1"),
         ({"name": "intseq", "hidden": -1}, "intseq: hidden must be at least 0"),

@@ -24,14 +24,14 @@ import pytest
 
 from numjax import modes
 from numjax.config import blocks, command_line, origin
-from numjax.errors import DataError, Diverged, UsageError
+from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.evals import report
 from numjax.modes import inputs
 from numjax.modes.data import load_data
 from numjax.modes.predict import predict_records
 from numjax.modes.train import summarise
-from numjax.runtime import log
-from numjax.train import inherit
+from numjax.runtime import log, signals
+from numjax.train import inherit, loop
 from numjax.train import step as train_steps
 from numjax.train.checkpoint import Checkpoints
 from numjax.train.workdir import claim
@@ -243,6 +243,22 @@ def test_a_lost_best_checkpoint_gives_way_to_later_ones(tmp_path, monkeypatch):
     modes.run(config, str(tmp_path), "train")
     with contextlib.closing(Checkpoints(tmp_path / "best")) as best:
         assert best.steps() == [20]
+
+
+@pytest.mark.parametrize("pattern", ["^embeds_", "^backbone/"])
+def test_a_run_with_stacked_layers_and_frozen_parameters_continues(pattern, tmp_path, monkeypatch):
+    config = tiny(**{"optim.steps": 10, "backbone.scan": True, "optim.rates": ((pattern, 0.0), ("no_such", 0.5))})
+    said = []
+    monkeypatch.setattr(loop.log, "say", said.append)
+    modes.run(config, str(tmp_path / "straight"), "train")
+    assert "config.optim.rates: the path of no parameter has 'no_such' in it" in said
+    with monkeypatch.context() as patch:
+        patch.setattr(signals.Signals, "stop_at", lambda self, step: step == 7)
+        with pytest.raises(Preempted, match="stopped at step 7"):
+            modes.run(config, str(tmp_path / "stopped"), "train")
+    modes.run(config, str(tmp_path / "stopped"), "train")
+    losses = [[row["loss"] for row in lines(tmp_path / name)] for name in ("straight", "stopped")]
+    assert losses[0] == losses[1] and len(losses[0]) == 9
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):

@@ -95,6 +95,16 @@ def test_a_number_is_the_sum_of_what_is_predicted(vocabulary):
     assert scheme.join_numbers([opening, closing], []) == []
 
 
+def test_a_number_of_more_digits_than_python_writes_comes_back(vocabulary):
+    """Python refuses to write or read an int of more than 4,300 digits."""
+    scheme = make_scheme(vocabulary, digits=100, most=20)
+    opening, num_id, closing = (scheme.vocab.mark(name) for name in ("[R]", "[NUM]", "[/R]"))
+    slots = [Decimal(10**99 + i) for i in range(44)]
+    (number,) = scheme.join_numbers([opening, *[num_id] * 44, closing], slots)
+    assert number.value == Decimal("".join(str(slot) for slot in reversed(slots)))
+    assert scheme.decode([opening, *[num_id] * 44, closing], [number]) == (number,)
+
+
 def test_a_number_that_is_too_long_is_refused(vocabulary):
     scheme = make_scheme(vocabulary, digits=2, most=3)
     for text in ("1234567", "0.1234567", "1e-9000", "-1e9000"):

@@ -404,13 +404,16 @@ def test_a_count_out_of_range_is_named(path):
         *((path, (-1.0, float("nan"), float("inf")), "must be a number from 0$") for path in fit.POSITIVE),
         *((path, (-0.1, 1.0, 1.5, float("nan")), "must be a number from 0, below 1$") for path in fit.SHARES),
         ("optim.betas", ((), (0.9,), (0.9, 1.0), (-0.1, 0.9), (0.9, 0.95, 0.99)), "must be two numbers"),
+        ("optim.rates", ((("(", 1.0),), (("a", "b"),), ((1.0, "a"),), (("a",),), (1,)), "is not a pair of a regular"),
+        ("optim.weight_decays", ((("[", 1.0),),), "is not a pair of a regular"),
     ],
 )
 def test_a_number_out_of_range_is_named(path, values, says):
     for value in values:
-        config = numgpt.get_config("smoke")
-        config.update_from_flattened_dict({path: value})
-        with pytest.raises(UsageError, match=f"^config.{path}=.*{says}"):
+        config, (block, _, name) = numgpt.get_config("smoke"), path.partition(".")
+        with config.unlocked(), config.ignore_type():
+            config[block][name] = value
+        with pytest.raises(UsageError, match=f"^config.{path}[=:].*{says}"):
             fit.check(config, build.build("tasks", config.task))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ COUNTS = {
     "checkpoint.keep": (1, 1_000_000),
 }
 # Settings that are a finite number from 0 on; those of the second list are below 1.
-POSITIVE = ("optim.learning_rate", "optim.weight_decay", "optim.clip")
+POSITIVE = ("optim.learning_rate", "optim.weight_decay", "optim.clip", "optim.epochs", "optim.floor")
 SHARES = ("backbone.dropout",)
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 # `Scheme.numbers` → where its [NUM]s stand, a head that predicts them, and a scheme that has them.
@@ -129,6 +130,15 @@ def _check_numbers(config: Any) -> None:
     dtype = find("backbone.dtype")
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"config.backbone.dtype={dtype!r} must be one of {', '.join(DTYPES)}")
+    for name in ("optim.rates", "optim.weight_decays"):
+        for entry in find(name) or ():
+            try:
+                pattern, value = entry
+                re.compile(pattern), float(value)
+            except (TypeError, ValueError, re.error) as error:
+                raise UsageError(
+                    f"config.{name}: {entry!r} is not a pair of a regular expression and a number: {error}"
+                ) from None
     betas = find("optim.betas")
     if betas is not None and not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas)):
         raise UsageError(f"config.optim.betas={tuple(betas)} must be two numbers from 0, below 1")

@@ -66,7 +66,7 @@ class Embed(protocols.Embed, nn.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        check_least("char_cnn", 1, filters=self.filters, char_dim=self.char_dim, length=self.length)
+        check_least("char_cnn", 1, dim=self.dim, filters=self.filters, char_dim=self.char_dim, length=self.length)
         if not self.sizes or min(self.sizes) < 1 or len({*self.sizes}) < len(self.sizes):
             raise UsageError(f"char_cnn: sizes must be different numbers from 1, not {tuple(self.sizes)}")
 

@@ -123,6 +123,7 @@ class Embed(protocols.Embed, nn.Module):
         check_least(
             "char_former",
             1,
+            dim=self.dim,
             hidden=self.hidden,
             layers=self.layers,
             heads=self.heads,

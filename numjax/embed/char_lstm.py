@@ -69,7 +69,9 @@ class Embed(protocols.Embed, nn.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        check_least("char_lstm", 1, hidden=self.hidden, layers=self.layers, length=self.length)
+        check_least("char_lstm", 1, dim=self.dim, hidden=self.hidden, layers=self.layers, length=self.length)
+        if self.char_dim is not None:
+            check_least("char_lstm", 1, char_dim=self.char_dim)
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """{"characters": int8[N, length]}: see `characters.make_features`."""

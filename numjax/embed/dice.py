@@ -124,11 +124,20 @@ def dice(
 
 
 def float64_value(numerals: Numeral) -> np.ndarray:
-    """The number in float64[...], on the host."""
-    places = 10.0 ** -np.arange(numerals.digits.shape[-1])
-    with np.errstate(over="ignore"):
-        scale = 10.0 ** np.clip(numerals.exponent, -400, 400).astype(np.float64)
-        return numerals.sign * (numerals.digits * places).sum(-1) * scale
+    """The float64 nearest to the number, [...], on the host: infinite beyond the largest, and −0 keeps its sign."""
+    digits = numerals.digits
+    last = np.where(digits > 0, np.arange(digits.shape[-1]), 0).max(-1)  # the last place that is not 0
+    power = numerals.exponent - last
+    # Up to 15 digits, and times or over a power of ten up to 22, both factors are exact: the result is rounded once.
+    is_short = (last < 15) & (np.abs(power) <= 22)
+    shifts = np.clip(last[..., None] - np.arange(digits.shape[-1]), 0, 15)
+    whole = np.where(is_short, (digits * 10 ** shifts.astype(np.int64)).sum(-1), 0).astype(np.float64)
+    powers = 10.0 ** np.minimum(np.abs(power), 22)
+    size = np.where(power < 0, whole / powers, whole * powers)
+    for index in map(tuple, np.argwhere(~is_short)):
+        text = "".join(map(str, digits[index].tolist()))
+        size[index] = float(f"{text[0]}.{text[1:]}e{int(numerals.exponent[index])}")
+    return numerals.sign * size
 
 
 class Embed(protocols.Embed, nn.Module):

@@ -61,7 +61,7 @@ class Embed(protocols.Embed, nn.Module):
     def _points(self, numerals: Numeral) -> Any:
         if self.of not in RANGES:
             raise UsageError(f"dice_linear: of must be one of {', '.join(RANGES)}, not {self.of!r}")
-        check_least("dice_linear", 1, sphere=self.sphere)
+        check_least("dice_linear", 1, dim=self.dim, sphere=self.sphere)
         check_least("dice_linear", 0, seed=self.seed)
         points = dice.on_sphere(angle(numerals, self.of, self.as_published), self.sphere, self.as_published)
         rotation_matrix = dice.rotation(self.sphere, self.sphere, self.seed).T

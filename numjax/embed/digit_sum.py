@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.errors import UsageError
+from numjax.errors import UsageError, check_least
 from numjax.nn import digits
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -59,6 +59,7 @@ class Embed(protocols.Embed, nn.Module):
 
     @nn.compact
     def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
+        check_least("digit_sum", 1, dim=self.dim, longest=self.longest)
         digits.check_aggregate(self.aggregate)
         if self.decimals not in DECIMALS:
             raise UsageError(f"digit_sum: decimals must be one of {', '.join(DECIMALS)}, not {self.decimals!r}")

@@ -5,6 +5,7 @@
 | `twenty-five` `Two hundred and five` | 25, 205 | hyphens, blanks and "and" join, commas and points do not |
 | `twenty` and `five` over a line's end; over an empty line | 25; 20, 5 | text may be wrapped; paragraphs are apart |
 | `three point one four` `zero zero seven` | 3.14, 7 | places are kept |
+| `two trillion five hundred billion` | 2500000000000 | every scale adds what is smaller behind it |
 | `3 million` `$(9.8) million` `two trillion` | 3000000, … | scale words multiply what is before them |
 | `2 million five hundred` | 2000000, 500 | a number in digits takes scale words only |
 | `five-ten` `six, seven` `nineteen eighty-four` | 5, 10; 6, 7; 19, 84 | several numbers |
@@ -149,6 +150,13 @@ def _make_span(text: str, start: int, end: int, value: Decimal) -> Span:
 def _parse_numbers(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Decimal]]:
     """(start, end, value) of the cardinal numbers among the tokens of a run."""
     index = 0
+    while (number := _find_number(tokens, index)) is not None:
+        first, index, value = number
+        yield tokens[first].start, tokens[index - 1].end, value
+
+
+def _find_number(tokens: Sequence[_Token], index: int) -> tuple[int, int, Decimal] | None:
+    """(its first index, the index behind it, its value) of the next cardinal number from `index` on."""
     while index < len(tokens):
         matches = text_to_num.find_numbers(tokens[index:], "en", 0.0)
         first_index = index + matches[0].start if matches else len(tokens)
@@ -162,9 +170,26 @@ def _parse_numbers(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Decimal
             # The library spells the value with digits: its float would not be exact.
             value = Decimal(matches[0].text)
         else:
-            return
-        index, value = _apply_scales(tokens, index, value)
-        yield tokens[first_index].start, tokens[index - 1].end, value
+            return None
+        return first_index, *_add_smaller(tokens, *_apply_scales(tokens, index, value))
+    return None
+
+
+def _add_smaller(tokens: Sequence[_Token], index: int, value: Decimal) -> tuple[int, Decimal]:
+    """(the index behind what is smaller than the last scale word and follows it, the value with it): the library adds
+    only behind the scales that it knows."""
+    scale = 10 ** SCALES.get(tokens[index - 1].word, 0)
+    if tokens[index - 1].word not in _LARGE_SCALES or not _is_whole(value) or int(value) % scale:
+        return index, value
+    start = index + (index < len(tokens) and tokens[index].word in ("and", "-"))
+    number = _find_number(tokens, start)
+    if number is None or number[0] != start or not _is_whole(number[2]) or not 0 < number[2] < scale:
+        return index, value
+    return number[1], Decimal(int(value) + int(number[2]))
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value == value.to_integral_value()
 
 
 def _apply_scales(tokens: Sequence[_Token], index: int, value: Decimal) -> tuple[int, Decimal]:

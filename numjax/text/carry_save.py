@@ -163,7 +163,7 @@ class Scheme(spelled.Scheme):
         lowest, base, total = self.written_places.lowest, 10**self.written_places.size, 0
         for value in reversed(values):
             total = base * total + int(value)
-        text = str(abs(total)).zfill(1 - lowest)
+        text = f"{Decimal(abs(total)):f}".zfill(1 - lowest)  # Python writes no int of more than 4,300 digits
         if lowest:
             text = f"{text[:lowest]}.{text[lowest:]}".rstrip("0").rstrip(".")
         surface = f"-{text}" if total < 0 else text

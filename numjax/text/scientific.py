@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from numjax.errors import UsageError
+from numjax.numeral.surface import shift
 from numjax.protocols import FromContext
 from numjax.text.coded import Code, CodedScheme
 from numjax.text.vocab.base import BaseVocabulary
@@ -281,4 +282,5 @@ def _to_decimal(number: Scientific, base: int) -> Decimal:
     places = 0
     while size.denominator != 1:
         size, places = size * 10, places + 1
-    return Decimal(f"{'-' if number.negative else ''}{size.numerator}e-{places}")
+    value = shift(Decimal(size.numerator), -places)  # Python writes no int of more than 4,300 digits
+    return value.copy_negate() if number.negative else value

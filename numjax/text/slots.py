@@ -138,7 +138,7 @@ class Scheme(BaseScheme):
             return slots[0]
         places = max(0, *(-int(slot.as_tuple().exponent) for slot in slots))
         total = sum(int(shift(slot, places + self.digits * i)) for i, slot in enumerate(slots))
-        return Decimal(f"{total}e-{places}")
+        return shift(Decimal(total), -places)  # Python writes no int of more than 4,300 digits
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         row.numbers.pop()

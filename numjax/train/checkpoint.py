@@ -40,8 +40,9 @@ def split_layers(tree: Any) -> Any:
     def split(node: dict) -> dict:
         out = {k: split_layers(v) for k, v in node.items() if k != STACKED}
         leaves = jax.tree.leaves(node[STACKED])
-        count = leaves[0].shape[0] if leaves else 0
-        for i in range(count):
+        if not leaves:  # an optimiser's state of frozen layers: nothing is stacked
+            return out | {STACKED: node[STACKED]}
+        for i in range(leaves[0].shape[0]):
             out[f"layer_{i}"] = jax.tree.map(lambda x, i=i: _index(x, i), node[STACKED])
         return out
 
@@ -76,8 +77,9 @@ def _walk(tree, change, is_match):
     return tree
 
 
-def _is_layer(name: str) -> bool:
-    return name.startswith("layer_") and name[6:].isdigit()
+def _is_layer(name: Any) -> bool:
+    # The keys of an optimiser's state may be anything: those of frozen and other parameters are True and False.
+    return isinstance(name, str) and name.startswith("layer_") and name[6:].isdigit()
 
 
 def _index(x, i):

@@ -149,6 +149,9 @@ class _Run:
         pending, first = None, position.step
         for step in range(position.step, self.steps + 1):
             last = step == self.steps
+            if last and step > first:
+                recent, pending = self._collect_metrics(recent, pending, step)
+                recent = self._write_metrics(step, recent, progress)
             if step > first and (step % self.eval_every == 0 or last):
                 recent, pending = self._collect_metrics(recent, pending, step)
                 position = self._evaluate(state, position)
@@ -173,11 +176,8 @@ class _Run:
             pending = metrics
             progress.count(examples, tokens)
             position = position._replace(step=step + 1, examples=position.examples + batch_size)
-            if (step + 1) % config.log_every == 0 and recent:
-                means = sums.divide(recent) | progress.rates(step + 1)
-                progress.print_line(step + 1, means)
-                self.writer.write(step + 1, "train", means)
-                recent = {}
+            if (step + 1) % config.log_every == 0 and recent and step + 1 < self.steps:
+                recent = self._write_metrics(step + 1, recent, progress)
             else:
                 progress.break_silence(step + 1)
         profiler.close(state)
@@ -237,6 +237,13 @@ class _Run:
                 f"{program.mode_of('check')}"
             )
         return sums.add(recent, metrics), None
+
+    def _write_metrics(self, step: int, recent: Sums, progress: log.Progress) -> Sums:
+        """Writes the means of the steps since the last line, and returns the empty sums."""
+        means = sums.divide(recent) | progress.rates(step)
+        progress.print_line(step, means)
+        self.writer.write(step, "train", means)
+        return {}
 
     def _evaluate(self, state: TrainState, position: Position) -> Position:
         if self.splits.validation is None:
@@ -305,6 +312,9 @@ def _start(
             raise UsageError(f"checkpoint {step} in {checkpoints.folder} has no position: move it away") from None
     with Wait("compiling and running the initialisation"):
         state = compiled.init(seed)
+    for name in ("rates", "weight_decays"):
+        for pattern in optim.find_unmatched(state.params, system.config.optim.get(name, ())):
+            log.say(f"config.optim.{name}: the path of no parameter has {pattern!r} in it")
     log.say(f"{count_parameters(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
         start = pathlib.Path(installed.resolve_path(system.config.init_from))

@@ -13,6 +13,7 @@ import optax
 
 from numjax.errors import UsageError
 from numjax.runtime.shard import path_name
+from numjax.train.checkpoint import STACKED
 
 SCHEDULES = ("constant", "cosine", "linear")
 
@@ -53,13 +54,38 @@ def decay_mask(params: Any) -> Any:
 
 def rate_factors(params: Any, rates: Sequence[tuple[str, float]], default: float = 1.0) -> Any:
     """For each parameter the factor of the first (path regex, factor) whose regex matches within its path, such as
-    "backbone/layer_0/up_kernel"; else the default."""
+    "backbone/layer_0/up_kernel"; else the default. The paths are the same where layers are stacked in memory.
 
-    def factor(path: Any, _: Any) -> float:
-        name = path_name(path)
-        return next((float(value) for pattern, value in rates if re.search(pattern, name)), default)
+    Raises:
+      UsageError: layers that are stacked have several factors.
+    """
+
+    def factor(path: Any, x: Any) -> float:
+        names = _list_paths(path_name(path), x)
+        factors = {
+            next((float(value) for pattern, value in rates if re.search(pattern, name)), default) for name in names
+        }
+        if len(factors) > 1:
+            raise UsageError(
+                f"optim.rates or optim.weight_decays part the layers of {path_name(path)}, which are one array with "
+                "backbone.scan=True: set config.backbone.scan=False"
+            )
+        return factors.pop()
 
     return jax.tree_util.tree_map_with_path(factor, params)
+
+
+def find_unmatched(params: Any, rates: Sequence[tuple[str, float]]) -> list[str]:
+    """The patterns that match the path of no parameter."""
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    names = [name for path, x in leaves for name in _list_paths(path_name(path), x)]
+    return [pattern for pattern, _ in rates if not any(re.search(pattern, name) for name in names)]
+
+
+def _list_paths(name: str, x: Any) -> list[str]:
+    """The paths on disk of a parameter: of stacked layers one for each layer."""
+    head, stacked, tail = name.partition(f"/{STACKED}/")
+    return [f"{head}/layer_{i}/{tail}" for i in range(x.shape[0])] if stacked else [name]
 
 
 def frozen_mask(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
