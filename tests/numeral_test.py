@@ -145,6 +145,10 @@ WORDS = {
         ("one point five trillion", "1500000000000"), ("two", "2"), ("two trillion", "2000000000000"),
         ("two trillion", "2000000000000"), ("five", "5"),
     ],
+    "two trillion three trillion; one trillion zero": [
+        ("two trillion", "2000000000000"), ("three trillion", "3000000000000"),
+        ("one trillion", "1000000000000"), ("zero", "0"),
+    ],
     "three quadrillion two trillion and five": [("three quadrillion two trillion and five", "3002000000000005")],
     "\u0130\u0130 TWO \u0130 3 Million": [("TWO", "2"), ("3 Million", "3000000")],
     "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],

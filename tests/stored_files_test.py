@@ -402,6 +402,7 @@ def test_a_count_out_of_range_is_named(path):
     ("path", "values", "says"),
     [
         *((path, (-1.0, float("nan"), float("inf")), "must be a number from 0$") for path in fit.POSITIVE),
+        *((f"optim.{name}", (-3, float("nan")), "must be a number from 0$") for name in ("epochs", "floor")),
         *((path, (-0.1, 1.0, 1.5, float("nan")), "must be a number from 0, below 1$") for path in fit.SHARES),
         ("optim.betas", ((), (0.9,), (0.9, 1.0), (-0.1, 0.9), (0.9, 0.95, 0.99)), "must be two numbers"),
         ("optim.rates", ((("(", 1.0),), (("a", "b"),), ((1.0, "a"),), (("a",),), (1,)), "is not a pair of a regular"),
