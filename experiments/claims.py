@@ -90,7 +90,9 @@ def judge(claim: Mapping[str, Any], folder: pathlib.Path) -> Verdict:
     figures = [figure] if reference is None else [figure, reference]
     if "floor" in claim and not any(is_above(f, sign, claim["floor"]) for f in figures):
         verdict, reason = TOO_SMALL, f"no row is better than {claim['floor_of']}, {claim['floor']:g}"
-    counts = trials.select(content.get("trials", {}), figure.task)
+    if (counts := content.get("trials", {})) and not figure.task and trials.is_by_task(counts):
+        raise KeyError(f"{claim['file']} has trials by task: give the claim the task of its path")
+    counts = trials.select(counts, figure.task)
     if reference is not None and counts:
         names = claim.get("labels", [claim["row"], claim["than"]])
         if not trials.is_fair({name: counts[name] for name in names}):
@@ -157,7 +159,8 @@ def find_figure(content: Mapping[str, Any], claim: Mapping[str, Any], row: str) 
     """
     if "path" in claim:
         values = dict(_walk(content, claim["path"].replace("ROW", row).split("/")))
-        return Figure({seed: claim.get("factor", 1.0) * value for seed, value in values.items()})
+        values = {seed: claim.get("factor", 1.0) * value for seed, value in values.items()}
+        return Figure(values, task=claim.get("task", ""))
     for entries in content["tables"].values():
         for entry in entries:
             if (entry["row"], entry["column"]) == (row, claim["column"]):
@@ -232,7 +235,8 @@ def check(folder: pathlib.Path) -> list[Problem]:
         head, middle, _ = _split(path.read_text(encoding="utf-8"), name)
         if middle != expected:
             pairs = zip([*middle.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
-            number, theirs = next((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+            differing = ((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+            number, theirs = next(differing, (middle.count("\n"), ""))  # or its last blank lines
             problem = f"the table of {name} should have {theirs[:80]!r}"
             problems.append(Problem(path, head.count("\n") + number, problem))
     return problems

@@ -32,6 +32,7 @@ from numjax.bundled.experiments import sources
 from numjax.config import blocks, recipe
 from numjax.errors import UsageError
 from numjax.inspect import vectors
+from numjax.pretrained import installed
 from numjax.train.workdir import FREE as RESUMABLE
 
 Settings = Mapping[str, Any]
@@ -72,8 +73,20 @@ def list_settings(config: Any, start: Settings | None = None) -> dict[str, Any]:
         elif path == "init_from" and start:
             settings[path] = FILES
         elif path in ("init_from", "scheme.vocab.path", "scheme.symbols.path") and value:
-            settings[path] = digest_folder(value)
+            settings[path] = _digest_weights(value)
     return settings | {f"{START}{path}": value for path, value in (start or {}).items()}
+
+
+def _digest_weights(path: str) -> str:
+    """The digest of a folder. That of weights that numjax installs is the name itself: only the known ones have it.
+
+    Raises:
+      UsageError: other weights stand under this name.
+    """
+    name = path.removeprefix(installed.PREFIX)
+    if path.startswith(installed.PREFIX) and installed.is_installed(name):
+        installed.check_model(name)
+    return digest_folder(path)
 
 
 def list_defaults(config: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import tables
@@ -224,13 +225,15 @@ def _blank(text: str) -> str:
 
 
 def _agree(quoted: str, expected: str) -> bool:
-    """Whether a quoted number is the expected one, rounded to the digits that it has."""
-    first, second = (float(number.replace(",", "").replace("−", "-")) for number in (quoted, expected))
-    return abs(first - second) <= 0.5 * sum(10.0 ** -_count_decimals(n) for n in (quoted, expected)) * (1 + 1e-9)
-
-
-def _count_decimals(number: str) -> int:
-    return len(number.partition(".")[2])
+    """Whether a quoted number is the expected one, rounded to the digits that it has. If it has more digits than the
+    expected one, it must round to that."""
+    first, second = (Decimal(number.replace(",", "").replace("−", "-")) for number in (quoted, expected))
+    n_first, n_second = (max(0, -int(number.as_tuple().exponent)) for number in (first, second))
+    if n_first == n_second:
+        return first == second
+    # A rounded number that is rounded again may be off by half a unit of both.
+    units = (n_second,) if n_first > n_second else (n_first, n_second)
+    return abs(first - second) <= sum(Decimal(f"0.5e-{n}") for n in units)
 
 
 def list_readmes(root: pathlib.Path) -> Sequence[pathlib.Path]:

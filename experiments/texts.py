@@ -51,8 +51,9 @@ def collect(
     counts_path = out.with_suffix(".json")  # beside the texts, whose folder is read whole
     with files.hold_lock(out.with_suffix(".lock"), f"another process collects texts in {out}"):
         earlier = json.loads(counts_path.read_text()) if counts_path.exists() else {}
-        if earlier.get("digest") == digest:
+        if earlier.get("digest") == digest and all((out / f"{name}.jsonl").is_file() for name in names):
             return earlier["counts"]
+        counts_path.unlink(missing_ok=True)  # the counts come last: without them the texts are not whole
         shutil.rmtree(out, ignore_errors=True)
         asked_runs = {run for text in list_asked() for run in _list_runs(text)}
         counts = {}

@@ -95,17 +95,23 @@ def choose_best(
     """(the settings of the best trial, all trials with settings and scores).
 
     Args:
-      name: of what is tried. scores: larger is better, −∞ if a trial diverged. metric: of the scores, with a minus in
+      name: of what is tried. scores: larger is better; one that is not finite is of a trial that diverged, or in
+        which nothing was counted: it is never chosen, and its record is None. metric: of the scores, with a minus in
         front if they are its negative.
 
     Raises:
       UsageError: all trials diverged.
     """
-    if math.isinf(max(scores)):
+    finite = [score if math.isfinite(score) else -math.inf for score in scores]
+    if math.isinf(max(finite)):
         raise UsageError(f"{name}: all {len(scores)} trials diverged: try other settings")
-    best = scores.index(max(scores))
+    best = finite.index(max(finite))
     return combinations[best], [
-        {"settings": changes, metric.lstrip("-"): abs(score), "chosen": number == best}
+        {
+            "settings": changes,
+            metric.lstrip("-"): abs(score) if math.isfinite(score) else None,
+            "chosen": number == best,
+        }
         for number, (changes, score) in enumerate(zip(combinations, scores, strict=True))
     ]
 
@@ -140,7 +146,12 @@ def prepare(
 
 def select(counts: Mapping[str, Any], task: str) -> Mapping[str, int]:
     """The trials of a table's rows on a task: label → number. A JSON has these, or these by task."""
-    return counts.get(task, {}) if any(isinstance(count, Mapping) for count in counts.values()) else counts
+    return counts.get(task, {}) if is_by_task(counts) else counts
+
+
+def is_by_task(counts: Mapping[str, Any]) -> bool:
+    """Whether a JSON's trials are those of each task."""
+    return any(isinstance(count, Mapping) for count in counts.values())
 
 
 def is_fair(counts: Mapping[str, int]) -> bool:

@@ -92,7 +92,8 @@ def check_table(path: pathlib.Path) -> Iterator[Problem]:
         return
     if text != expected:
         pairs = zip([*text.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
-        line, (ours, theirs) = next((i, pair) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+        differing = ((i, pair) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+        line, (ours, theirs) = next(differing, (text.count("\n"), (text[-60:], expected[-60:])))  # its last newlines
         yield Problem(table, line, f"is {ours[:60]!r}, and its JSON renders {theirs[:60]!r}")
     content = json.loads(path.read_text(encoding="utf-8"))
     for heading, entries in content.get("tables", {}).items():
@@ -110,10 +111,13 @@ def check_entry(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], 
     scale = columns[0]["scale"]
     found_seeds = set()
     for run in content["runs"]:
-        is_of_row = run["system"] == entry["system"] and entry["task"] in list_tasks(run["task"])
-        if is_of_row and run["seed"] in seeds:
+        value = run["metrics"].get("test", {}).get(entry["metric"])
+        if run["system"] != entry["system"] or entry["task"] not in list_tasks(run["task"]):
+            continue
+        if run["seed"] not in seeds and value is not None and math.isfinite(value):
+            return f"leaves out seed {run['seed']}, whose run has {value}"
+        if run["seed"] in seeds:
             found_seeds.add(run["seed"])
-            value = run["metrics"].get("test", {}).get(entry["metric"])
             if value is None or not math.isclose(seeds[run["seed"]], scale * value, rel_tol=1e-9, abs_tol=1e-12):
                 return f"seed {run['seed']} is {seeds[run['seed']]}, and its run has {value} times {scale:g}"
     if missing_seeds := sorted(seeds.keys() - found_seeds):

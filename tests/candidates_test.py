@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,19 +82,24 @@ def test_the_step_of_learning_is_the_first_above_the_bar_with_its_seconds():
     assert line == "Steps to 99% on add, seed by seed: Digit by digit, lowest first: 250 (125 s), never."
 
 
-def test_steps_of_learning_come_from_logs_here_or_else_from_known_tables(tmp_path):
+def test_steps_of_learning_come_from_logs_here_or_else_from_known_tables(tmp_path, monkeypatch):
     cell = runs.RunCell("add", "digits", contest.make_config(carry.CONTEST, "smoke", "add", "digits"))
     other = [{"task": "add", "system": "digits", "seed": seed, "step": 8, "seconds": 9.0} for seed in (0, 1)]
-    known = {"scale": "smoke", "learned": [*other, dict(other[0], system="parallel", step=7)]}
+    own_runs = [{"task": "add", "system": "digits", "seed": seed, "key": "present"} for seed in (0, 1)]
+    known = {"scale": "smoke", "learned": [*other, dict(other[0], system="parallel", step=7)], "runs": own_runs}
     (tmp_path / "known.json").write_text(json.dumps(known))
-    wrong = {"scale": "laptop", "learned": [dict(entry, step=9) for entry in other]}
+    wrong = {"scale": "laptop", "learned": [dict(entry, step=9) for entry in other], "runs": own_runs}
     (tmp_path / "other.json").write_text(json.dumps(wrong))
+    older = known | {"learned": [dict(entry, step=3) for entry in other]}
+    older["runs"] = [run | {"key": "of other settings"} for run in own_runs]
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    monkeypatch.setenv("HOME", str(tmp_path))
     log = runs.workdir(cell, 0, tmp_path) / "metrics.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text(json.dumps({"split": "validation", "step": 5, "exact": 1.0, "seconds_per_step": 2.0}))
-    files = f"{tmp_path}/other.json,{tmp_path}/known.json,"
+    files = f"{tmp_path}/other.json,{tmp_path}/older.json,~/known.json,"
     options = argparse.Namespace(out=tmp_path, scale="smoke", known=files)
-    results: Any = {("add", "digits"): {0: None, 1: None, 2: None}}
+    results: Any = {("add", "digits"): {seed: SimpleNamespace(key="present") for seed in (0, 1, 2)}}
     entries = contest.list_learned_steps([cell], results, options)
     assert [(e["seed"], e["step"], e["seconds"]) for e in entries] == [(0, 5, 10.0), (1, 8, 9.0)]
 

@@ -73,6 +73,11 @@ def test_a_number_beyond_floats_is_no_complex_one(tolerance):
     assert formulas.values_agree(1j, 1j, tolerance) and formulas.values_agree(2 + 0j, Fraction(2), tolerance)
 
 
+def test_complex_values_agree_relatively_too():
+    assert formulas.values_agree(1000.05j, 1000j, 1e-4) and not formulas.values_agree(1000.2j, 1000j, 1e-4)
+    assert formulas.values_agree(0.00005j, 0j, 1e-4) and not formulas.values_agree(0.0002j, 0j, 1e-4)
+
+
 def test_formulas_without_a_value_are_not_solved():
     undefined = make_equation(make_number(1), Tree("O", "divide", [make_number(1), make_number(0)]))
     scores = formulas.scores([undefined, undefined], [undefined, make_equation(make_number(1), make_number(2))])

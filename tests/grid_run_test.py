@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 import numjax
-from numjax.bundled.experiments import identity, trials
+from numjax.bundled.experiments import identity, stored, trials
 from numjax.bundled.experiments.grid import __main__ as grid
 from numjax.bundled.experiments.grid import cells, rows, runner, scoring, training
 from numjax.bundled.experiments.grid.report import files
-from numjax.errors import Diverged
+from numjax.errors import Diverged, Preempted
 from numjax.evals import report
 from numjax.system import System
 from numjax.train.loop import Splits
@@ -95,6 +95,9 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
     assert by_row["waves"]["metrics"]["calibration_error"] is None  # its head states no probability of a number
 
 
+CODE = {"module": "digest"}
+
+
 def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path, monkeypatch):
     config = rows.make_config(rows.list_rows()["digits"], TINY._replace(steps=600, warmup=50), TINY.columns)
     losses, calls, given = {5e-4: 2.0, 1e-3: 1.5, 4e-3: None, 8e-3: math.nan}, [], []
@@ -111,15 +114,30 @@ def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path,
     system = System(config, *[None] * (len(System._fields) - 1))
     prepared = training.Prepared(system, Splits("train", "validation", "test"), [], [])
     lease = SimpleNamespace(check=lambda: None, guard=lambda function: function)
-    assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2], lease)[0] == 1e-3
-    rate, tried, compiled = training.choose_learning_rate(prepared, tmp_path, list(losses), lease)
+    assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2], lease, CODE)[0] == 1e-3
+    rate, tried, compiled = training.choose_learning_rate(prepared, tmp_path, list(losses), lease, CODE)
     assert rate == 1e-3 and tried["0.004"] is None and list(tried) == ["0.0005", "0.001", "0.004", "0.008"]
     assert [call[0] for call in calls] == list(losses)  # finished trials are not run again
     assert given == [None, "compiled by 0.0005", None, None] and compiled == "compiled by 0.008"
     assert {call[1:] for call in calls} == {(60, 5, trials.SEED, None, False)}
     (tmp_path / "trials.json").unlink()
-    rate, tried, _ = training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease)
+    rate, tried, _ = training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease, CODE)
     assert rate is None and tried["0.004"] is None and math.isnan(tried["0.008"])
+
+
+def test_trials_that_are_cut_short_keep_their_code(tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise Preempted("stopped at step 3")
+
+    monkeypatch.setattr(training, "train", stop)
+    config = rows.make_config(rows.list_rows()["digits"], TINY, TINY.columns)
+    system = System(config, *[None] * (len(System._fields) - 1))
+    prepared = training.Prepared(system, Splits("train", "validation", "test"), [], [])
+    lease = SimpleNamespace(check=lambda: None, guard=lambda function: function, path=tmp_path)
+    for code in (CODE, {"module": "other"}):
+        with pytest.raises(Preempted):
+            training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease, code)
+    assert stored.load_code(tmp_path / "trials") == {"module": "digest+other"}
 
 
 def diverge(*_, **__):

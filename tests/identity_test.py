@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from numjax.bundled.experiments.numgpt import fig3, settings, table1
 from numjax.bundled.experiments.problems import ablation
 from numjax.bundled.experiments.runs import RunCell
 from numjax.errors import UsageError
+from numjax.pretrained import installed
 from numjax.runtime import log
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -169,6 +171,20 @@ def test_weights_and_vocabularies_count_by_content(tmp_path):
         (tmp_path / name / "model.safetensors").write_text(content)
         keys.append(runs.make_key(make_cell({"init_from": str(tmp_path / name)})))
     assert keys[0] == keys[1] and len({*keys, runs.make_key(make_cell())}) == 3
+
+
+def test_weights_that_are_installed_count_by_name_and_others_of_that_name_are_refused(tmp_path, monkeypatch):
+    cell = make_cell({"init_from": "pretrained:minilm"})
+    monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
+    key = runs.make_key(cell)
+    folder = tmp_path / installed.MODELS["minilm"].folder
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"others")
+    with pytest.raises(UsageError, match="is not the known file of minilm"):
+        runs.make_key(cell)
+    known = installed.MODELS["minilm"]._replace(sha256=hashlib.sha256(b"others").hexdigest())
+    monkeypatch.setitem(installed.MODELS, "minilm", known)
+    assert runs.make_key(cell) == key
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,10 @@ def test_texts_are_collected_again_only_if_a_file_changes(tmp_path):
     assert collect(first)["wikitext2"] == {"kept": 1, "left out": 1} and calls, "another question"
     write_texts(tmp_path / "t", [first])
     assert collect(first)["wikitext2"] == {"kept": 0, "left out": 1} and calls, "another text"
+    calls.clear()
+    (tmp_path / "out" / "wikitext2.jsonl").unlink()
+    assert collect(first)["wikitext2"] == {"kept": 0, "left out": 1} and calls, "the texts are gone"
+    assert (tmp_path / "out" / "wikitext2.jsonl").is_file()
     with pytest.raises(UsageError, match=r"--texts=.*: it has none of the folders wikitext2"):
         texts.collect(str(tmp_path / "none"), tmp_path / "new", {"wikitext2": iter}, dict, list)
 

@@ -26,11 +26,12 @@ from numjax import modes
 from numjax.config import blocks, command_line, origin
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.evals import report
-from numjax.modes import inputs
+from numjax.modes import evaluate, inputs
 from numjax.modes.data import load_data
 from numjax.modes.predict import predict_records
 from numjax.modes.train import summarise
 from numjax.runtime import log, signals
+from numjax.system import assemble
 from numjax.train import inherit, loop
 from numjax.train import step as train_steps
 from numjax.train.checkpoint import Checkpoints
@@ -283,6 +284,12 @@ def test_a_metric_that_counted_nothing_is_no_obstacle_to_the_summary_of_seeds():
     assert json.loads(log.to_json(metrics, indent=1))["nothing"] == {"mean": None, "std": None, "n": 3}
 
 
+def test_one_seed_has_no_deviation():
+    (metrics,) = summarise({3: {"test": {"accuracy": 0.5}}}).values()
+    assert metrics["accuracy"]["mean"] == 0.5 and math.isnan(metrics["accuracy"]["std"])
+    assert json.loads(log.to_json(metrics, indent=1))["accuracy"] == {"mean": 0.5, "std": None, "n": 1}
+
+
 def test_seeds_differ_in_initialisation_and_data_order(tmp_path):
     results = modes.run(tiny(num_seeds=2, **{"optim.steps": 10, "eval.every": 10}), str(tmp_path), "train")
     assert set(results["seeds"]) == {0, 1}
@@ -365,6 +372,31 @@ def test_input_may_be_gzipped(tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UsageError, match=r"cannot read --input=.*the gzip file is damaged or cut short"):
         inputs.read_lines(str(path))
+
+
+def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1}\n\n\n{"a": 2}\nbad\n')
+    task = SimpleNamespace(from_file=lambda path: None)
+    (_, _, (name, error)) = inputs.load_records(task, str(path))
+    assert name == "input-5" and str(error).startswith("line 5 is not a JSON object")
+
+
+def test_records_that_are_read_again_are_no_longer_listed_as_skipped(tmp_path):
+    system = assemble(tiny(), tmp_path)
+    rows = [{"id": "a", "split": split, "reason": "x"} for split in ("train", "test")]
+    path = tmp_path / "skipped.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    load_data(system, tmp_path, False, splits=("train",))
+    assert [json.loads(line) for line in path.read_text().splitlines()] == rows[1:]
+    load_data(system, tmp_path, False, splits=("train", "test"))
+    assert not path.exists()
+
+
+def test_a_run_without_a_split_to_score_says_so(finished_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(evaluate, "load_data", lambda *args, **kwargs: loop.Splits(None, None, None))
+    with pytest.raises(UsageError, match="neither a validation nor a test split"):
+        modes.run(tiny(), str(finished_run[0]), "eval")
 
 
 def test_lines_end_where_json_lines_end(tmp_path):

@@ -59,6 +59,22 @@ def test_a_table_that_its_json_does_not_render_is_named_with_its_line(copy):
     assert "cannot be rendered" in next(iter(verify.check_table(copy))).message
 
 
+def test_a_table_with_other_newlines_at_its_end_is_named(copy):
+    text = copy.with_suffix(".md").read_text()
+    copy.with_suffix(".md").write_text(text + "\n")
+    (problem,) = verify.check_table(copy)
+    assert problem.line == text.count("\n") + 1 and "and its JSON renders" in problem.message
+
+
+@pytest.mark.parametrize(("quoted", "expected", "is_right"), [
+    ("12", "12", True), ("12", "13", False), ("0", "1", False), ("5.2", "5.3", False), ("0.3", "1e-05", False),
+    ("0.0", "1e-05", True), ("1,234", "1234.4", True), ("1,234", "1235.4", False), ("−2.5", "-2.54", True),
+    ("94.43", "94.4", True), ("94.47", "94.4", False), ("0.12", "0.115", True), ("0.13", "0.115", False),
+])  # fmt: skip
+def test_a_figure_agrees_when_it_is_rounded(quoted, expected, is_right):
+    assert quotes._agree(quoted, expected) == is_right
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
@@ -66,6 +82,7 @@ def test_a_table_that_its_json_does_not_render_is_named_with_its_line(copy):
         (lambda c: c["tables"]["table1"][5]["here"].update(std=None), "its seeds give"),
         (lambda c: c["tables"]["table1"][5]["t_test"].update(p=0.5), "p is 0.5, and the seeds give"),
         (lambda c: c["runs"][0]["metrics"]["test"].update(accuracy=0.0), "seed 0 is"),
+        (lambda c: c["runs"].append(c["runs"][0] | {"seed": 9}), "leaves out seed 9, whose run has"),
     ],
 )
 def test_a_json_that_does_not_follow_from_its_runs_is_named(copy, edit, message):
@@ -121,6 +138,8 @@ SOURCE = """| system | MME paper | MME here | MME p | GNC here |
     [
         ("**97.6 ± 0.4** (97.2)", "88.2 ± 0.4", ""),
         ("98", "88.2 ± 0.4", ""),
+        ("97.59", "88.2 ± 0.4", "11: '97.59' is 97.58 0.39 in its source"),
+        ("97.58 ± 0.390", "88.2 ± 0.4", ""),
         ("97.7 ± 0.4", "88.2 ± 0.4", "11: '97.7 ± 0.4' is 97.58 0.39 in its source"),
         ("97.6 ± 0.5", "88.2 ± 0.4", "11: '97.6 ± 0.5' is"),
         ("97.6 ± 0.4 (97.3)", "88.2 ± 0.4", "11: '97.6 ± 0.4 (97.3)' is 97.58 0.39 97.16 in its source"),
@@ -203,6 +222,9 @@ def test_no_ranking_stands_with_unequal_trials_or_below_the_floor(tmp_path):
     assert judge(tmp_path, high, low, counts).verdict == claims.HELD, "the two rows had the same trials"
     with pytest.raises(KeyError):
         judge(tmp_path, high, low, {"GPT": 0, "NumGPT": 0}, labels=["NumGPT", "GPT, digits"])
+    by_task = {"mme": {"GPT": 0, "NumGPT": 9}}
+    with pytest.raises(KeyError, match="trials by task: give the claim the task"):
+        judge(tmp_path, high, low, by_task, path="tables/table/0/seeds/*")
     verdict = judge(tmp_path, high, low, floor=62.0, floor_of="a constant")
     assert verdict.verdict == claims.TOO_SMALL and "a constant, 62" in verdict.reason
     assert judge(tmp_path, high, low, floor=55.0, floor_of="a constant").verdict == claims.HELD
@@ -327,6 +349,15 @@ def test_overnight_settings_are_tried_on_one_task_and_hold_for_all(tmp_path, tra
     # The best of these by `training`; the config's own rate is another.
     assert all(cell.config.optim.learning_rate == 2e-3 and cell.config.optim.epochs == 30 for cell in chosen)
     assert trial_entries["trials"] == {"GPT, subwords": 3, "NumGPT": 3 + 9}
+
+
+def test_a_trial_in_which_nothing_was_counted_is_never_chosen():
+    settings = [{"lr": 1}, {"lr": 2}, {"lr": 3}]
+    best, tried = trials.choose_best("x", settings, [float("nan"), 0.5, float("-inf")], "accuracy")
+    assert best == {"lr": 2} and [row["accuracy"] for row in tried] == [None, 0.5, None]
+    assert [row["chosen"] for row in tried] == [False, True, False]
+    with pytest.raises(UsageError, match="x: all 2 trials diverged"):
+        trials.choose_best("x", settings[:2], [float("nan"), float("-inf")], "accuracy")
 
 
 def test_equal_trials_are_said_in_words():

@@ -127,15 +127,21 @@ def list_learned_steps(
     cells: Sequence[RunCell], results: Results, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """The steps and seconds to `LEARNED` of each finished run whose log is here, or in a table of --known."""
-    tables_known = [json.loads(pathlib.Path(name).read_text()) for name in options.known.split(",") if name]
-    known = [entry for own in tables_known if own["scale"] == options.scale for entry in own.get("learned", [])]
+    names = [name for name in options.known.split(",") if name]
+    tables_known = [json.loads(pathlib.Path(name).expanduser().read_text()) for name in names]
+    known: dict[tuple[str, str, int, str], Any] = {}  # the settings of an entry are those of its table's run
+    for own in tables_known:
+        keys = {(run["task"], run["system"], run["seed"]): run["key"] for run in own.get("runs", ())}
+        for entry in own.get("learned", []) if own["scale"] == options.scale else ():
+            run = entry["task"], entry["system"], entry["seed"]
+            known.setdefault((*run, keys.get(run, "")), entry)
     entries = []
     for cell in cells:
-        for seed in results.get((cell.task, cell.system), {}):
+        for seed, result in results.get((cell.task, cell.system), {}).items():
             path = runs.workdir(cell, seed, options.out) / "metrics.jsonl"
             if not path.exists():
-                names = cell.task, cell.system, seed
-                entries += [e for e in known if (e["task"], e["system"], e["seed"]) == names][:1]
+                entry = known.get((cell.task, cell.system, seed, result.key))
+                entries += [] if entry is None else [entry]
                 continue
             lines = [json.loads(line) for line in path.read_text().splitlines()]
             step, seconds = find_learned_step(lines) or (None, None)

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -87,20 +87,22 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     shared = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}"
     # The seeds of a row share its vocabulary and its learning rate: one runner makes them, the others wait.
     own_code = identity.list_code((*identity.list_roots(base), *ROOTS))
+    wait_begin = time.monotonic()
     with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf) as setup:
+        waiting = time.monotonic() - wait_begin
         if job.same_code:
             _drop_other_code(shared, job.seed)
         prepared = _prepare(base, shared, job)
         trial_begin = time.monotonic()
-        rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup)
-        stored.start_code(shared / "trials", own_code)
+        rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup, own_code)
+        trial_code = stored.load_code(shared / "trials")
         trial_seconds = time.monotonic() - trial_begin
         config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate or job.scale.rates[0]})
         with lock_folder(shared, "--out"):
             claim(shared, config)
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
-    code = stored.start_code(folder, own_code)
+    code = stored.merge_code(trial_code, stored.start_code(folder, own_code))
     n_before = _count_saved_steps(folder)
     diverged, parameters, answers = None, 0, {}
     try:
@@ -113,7 +115,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         diverged = str(error)
     seconds_per_step = _load_seconds_per_step(folder)
     trained_now = (job.scale.steps - n_before) * seconds_per_step
-    overhead = time.monotonic() - begin - trial_seconds - trained_now
+    overhead = time.monotonic() - begin - waiting - trial_seconds - trained_now
     return Trained(
         *(prepared.records, prepared.abilities, answers, config, rate, tried),
         *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead), seconds_per_step),
@@ -209,7 +211,11 @@ def _prepare(config: Any, shared: pathlib.Path, job: Job) -> Prepared:
 
 
 def choose_learning_rate(
-    prepared: Prepared, shared: pathlib.Path, rates: Sequence[float], lease: leases.Lease
+    prepared: Prepared,
+    shared: pathlib.Path,
+    rates: Sequence[float],
+    lease: leases.Lease,
+    code: Mapping[str, str],
 ) -> tuple[float | None, dict[str, float | None], Compiled | None]:
     """(the learning rate with the least validation loss after a short run, None if each diverged; rate → its loss,
     None if it diverged; the compiled functions of these runs, None if there was none).
@@ -232,6 +238,7 @@ def choose_learning_rate(
         if f"{rate:g}" in tried:
             continue
         log.say(f"{shared.name}: learning rate {rate:g} for {steps} steps")
+        stored.start_code(shared / "trials", code)
         config: Any = trials.change_config(prepared.system.config, changes | {"optim.learning_rate": rate})
         folder = shared / "trials" / f"{rate:g}"
         try:

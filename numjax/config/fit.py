@@ -134,7 +134,8 @@ def _check_numbers(config: Any) -> None:
         for entry in find(name) or ():
             try:
                 pattern, value = entry
-                re.compile(pattern), float(value)
+                re.compile(pattern)
+                float(value)
             except (TypeError, ValueError, re.error) as error:
                 raise UsageError(
                     f"config.{name}: {entry!r} is not a pair of a regular expression and a number: {error}"

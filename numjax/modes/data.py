@@ -52,9 +52,13 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         (skipped, "skipped.jsonl", "left out"),
         (shortened, "shortened.jsonl", "not read whole"),
     ):
+        path = folder / name
+        if jax.process_index() == 0 and (listed := [*rows, *_load_others(path, splits)]):
+            files.write(path, (log.to_json(row) + "\n" for row in listed))
+        elif jax.process_index() == 0:
+            path.unlink(missing_ok=True)  # of an earlier use, whose records are read now
         if rows and jax.process_index() == 0:
-            path, first = folder / name, rows[0]
-            files.write(path, (log.to_json(row) + "\n" for row in (*rows, *_load_others(path, splits))))
+            first = rows[0]
             log.say(f"{len(rows)} records {problem}, the first is {first['id']} ({first['reason']}): see {path}")
     if "train" in splits and (encoded["train"] is None or len(encoded["train"]) == 0):
         raise DataError(f"no usable record in the training split of {dict(system.task.dataset)}")

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 from numjax import api
+from numjax.errors import UsageError
 from numjax.evals import report
 from numjax.modes.data import load_data
 from numjax.runtime import log
@@ -15,7 +16,10 @@ def evaluate_run(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, A
     """Scores the workdir's best checkpoint on validation and test."""
     model = api.load(folder, config=config)
     splits = load_data(model.system, folder, strict, splits=("validation", "test"))
-    compiled = model.compiled(next(d for d in (splits.validation, splits.test) if d is not None))
+    encoded_splits = [d for d in (splits.validation, splits.test) if d is not None]
+    if not encoded_splits:
+        raise UsageError("there is neither a validation nor a test split to score: the data are too few for them")
+    compiled = model.compiled(encoded_splits[0])
     results = {}
     for split in ("validation", "test"):
         if (encoded := getattr(splits, split)) is not None:

@@ -30,7 +30,7 @@ def load_records(task: Any, input_path: str) -> InputRecords:
     if input_path != STDIN and (task_records := task.from_file(input_path)) is not None:
         records = list(task_records)
     else:
-        records = list(_parse_lines(read_lines(input_path)))
+        records = list(_parse_lines(number_lines(input_path)))
         if records and all(isinstance(record, ValueError) for _, record in records):
             forms = "".join(f", or {form}" for form in task.file_forms)
             raise UsageError(f"--input={input_path}: no record: {records[0][1]}; give a JSON object a line{forms}")
@@ -53,7 +53,12 @@ def split_valid(records: InputRecords, strict: bool) -> tuple[list[dict[str, Any
 
 
 def read_lines(input_path: str) -> list[str]:
-    """The lines of a file, packed or not, or of stdin ("-"), without empty ones.
+    """The lines of a file, packed or not, or of stdin ("-"), without empty ones. Errors as in `number_lines`."""
+    return [line for _, line in number_lines(input_path)]
+
+
+def number_lines(input_path: str) -> list[tuple[int, str]]:
+    """(line number, line) of the same.
 
     Raises:
       UsageError: the file cannot be read.
@@ -72,7 +77,8 @@ def read_lines(input_path: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read --input={input_path}: not UTF-8 at byte {error.start}; convert it") from None
     # Do not use splitlines: texts in JSON may contain other line ends of Unicode.
-    return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
+    lines = enumerate(io.StringIO(text, newline=None), 1)
+    return [(number, line.rstrip("\n")) for number, line in lines if line.strip()]
 
 
 def _check_exists(input_path: str) -> None:
@@ -84,8 +90,8 @@ def _check_exists(input_path: str) -> None:
         )
 
 
-def _parse_lines(rows: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    for number, line in enumerate(rows, 1):
+def _parse_lines(rows: Sequence[tuple[int, str]]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+    for number, line in rows:
         name = f"input-{number}"
         try:
             record = json.loads(line)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -40,20 +42,24 @@ def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, An
     if jax.process_index() == 0:
         files.write(folder / "seeds.json", log.to_json(results_by_seed, indent=1) + "\n")
     for split, metrics in summary.items():
-        metrics_text = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
+        metrics_text = " · ".join(f"{k} {v['mean']:.4f}{_format_std(v)}" for k, v in metrics.items())
         log.say(f"{split} over {len(outcomes)} seeds: {metrics_text}")
     if diverged and not outcomes:
         raise Diverged(f"all {config.num_seeds} seeds diverged: lower config.optim.learning_rate in a new workdir")
     return results_by_seed
 
 
+def _format_std(figures: Mapping[str, float]) -> str:
+    return f" ± {figures['std']:.4f}" if figures["n"] > 1 else ""
+
+
 def summarise(outcomes: dict[int, dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean and sample standard deviation over seeds of every metric, by split."""
+    """Mean and sample standard deviation over seeds of every metric, by split. Of one value the deviation is NaN."""
     out: dict[str, dict[str, dict[str, float]]] = {}
     for split in {split for results in outcomes.values() for split in results}:
         names = {name for results in outcomes.values() for name in results.get(split, {})}
         for name in sorted(names):
             values = [results[split][name] for results in outcomes.values() if name in results.get(split, {})]
-            spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
             out.setdefault(split, {})[name] = {"mean": float(np.mean(values)), "std": spread, "n": len(values)}
     return out

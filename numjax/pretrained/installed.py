@@ -50,6 +50,11 @@ def find_folder(name: str) -> pathlib.Path:
     return path
 
 
+def is_installed(name: str) -> bool:
+    """Whether weights of a known name are there, whatever they are."""
+    return name in MODELS and weights.has_weights(_model_folder(name))
+
+
 def resolve_path(path: str) -> str:
     """Returns a path as it is, but "pretrained:NAME", such as "pretrained:minilm", as the folder of those weights.
 

@@ -62,7 +62,10 @@ def compare_table(path: pathlib.Path, content: Mapping[str, Any]) -> str:
             made = files.make_report(pathlib.Path(folder)).contents.values()
         except UsageError:
             return "no cells are committed beside it"
-    expected = json.loads(json.dumps(next(own for own in made if own["scale"] == path.parent.name)))
+    own_contents = [own for own in made if own["scale"] == path.parent.name]
+    if not own_contents:
+        return f"the cells beside it are of another scale than {path.parent.name}"
+    expected = json.loads(json.dumps(own_contents[0]))
     ours, theirs = ({(cell["row"], cell["column"]): cell for cell in own["cells"]} for own in (table, expected))
     for row, column in sorted(ours.keys() | theirs.keys()):
         if ours.get((row, column)) != theirs.get((row, column)):
