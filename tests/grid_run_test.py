@@ -255,6 +255,7 @@ def test_cells_of_other_code_are_run_again_once_where_the_same_code_is_asked_for
         path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), "01d")))
     (run,) = out.glob("runs/*digits*")
     (run / "trials.json").write_text("{}")
+    stored.start_code(run / "trials", {"numjax.train.loop": "01d"})
     strict = job._replace(same_code=True)
     assert [runner.run_job(j).state for j in (job, strict, strict)] == [runner.KEPT, runner.DONE, runner.KEPT]
     assert len(list((out / "replaced").iterdir())) == 2

@@ -102,7 +102,9 @@ def values_agree(prediction: Value | None, reference: Value | None, tolerance: f
         return False
     if isinstance(prediction, complex) or isinstance(reference, complex):
         first, second = _complex(prediction), _complex(reference)
-        return first == second if tolerance is None else abs(first - second) <= tolerance * max(1, abs(second))
+        if tolerance is None or not (math.isfinite(abs(first)) and math.isfinite(abs(second))):
+            return first == second
+        return abs(first - second) <= tolerance * max(1, abs(second))
     if tolerance is None:
         return _float(prediction) == _float(reference)
     if not (math.isfinite(_float(prediction)) and math.isfinite(_float(reference))):
