@@ -232,8 +232,7 @@ def _agree(quoted: str, expected: str) -> bool:
     if n_first == n_second:
         return first == second
     # A rounded number that is rounded again may be off by half a unit of both.
-    units = (n_second,) if n_first > n_second else (n_first, n_second)
-    return abs(first - second) <= sum(Decimal(f"0.5e-{n}") for n in units)
+    return abs(first - second) <= sum(Decimal(f"0.5e-{n}") for n in (n_first, n_second))
 
 
 def list_readmes(root: pathlib.Path) -> Sequence[pathlib.Path]:
