@@ -25,4 +25,5 @@ def check(data: bytes) -> None:
             assert isinstance(record, ValueError) or record["table"]
     with contextlib.suppress(DataError):
         for line, row in files.read_table(path, ()):
-            assert line > 0 and all(isinstance(cell, str) for cell in row.values())
+            assert line > 0
+            assert isinstance(row, ValueError) or all(isinstance(cell, str) for cell in row.values())
