@@ -99,15 +99,15 @@ def test_lines_are_records_or_named_by_their_number(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
     assert inputs.read_lines(str(path)) == [line for line in lines if line.strip()]
     records = inputs.load_records(TASK, str(path))
-    assert [name for name, _ in records] == [f"input-{n}" for n in range(1, 6)]
+    assert [name for name, _ in records] == [f"input-{n}" for n in (1, 4, 5, 6, 7)]
     assert records[0][1] == {"id": "input-1"} | good[0] and records[4][1] == good[1], "an id of its own stays"
     messages = [str(record) for _, record in records[1:4]]
-    assert all(text.startswith(f"line {n} is not a JSON object") for n, text in enumerate(messages, 2)), messages
+    assert all(text.startswith(f"line {n} is not a JSON object") for n, text in enumerate(messages, 4)), messages
     assert messages[1].endswith("it is '[1]'") and "endless" in messages[2]
     valid, skipped = inputs.split_valid(records, strict=False)
     assert valid == [records[0][1], records[4][1]]
-    assert skipped == [{"id": f"input-{n}", "split": "input", "reason": messages[n - 2]} for n in (2, 3, 4)]
-    with pytest.raises(DataError, match="input-2: line 2"):
+    assert skipped == [{"id": f"input-{n}", "split": "input", "reason": messages[n - 4]} for n in (4, 5, 6)]
+    with pytest.raises(DataError, match="input-4: line 4"):
         inputs.split_valid(records, strict=True)
 
 
