@@ -79,7 +79,7 @@ def read_table(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[int
         counts.
 
     Raises:
-      DataError: as in `read_text`; or a column is missing, or the header is none.
+      DataError: as in `read_text`; a column is missing; or the first line is no header.
     """
     source = read_text(path).lstrip("\r\n ")  # a tab may be the first cell of the header
     header = source.partition("\n")[0]
@@ -90,7 +90,7 @@ def read_table(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[int
     try:
         names = [name.strip() for name in next(rows)]
     except csv.Error as error:
-        raise DataError(f"{path}: line 1 is not a header: {error}") from None
+        raise DataError(f"{path}: line 1 is no header: {error}") from None
     missing = [name for name in columns if name not in names]
     if missing:
         raise DataError(f"{path}: no column {', '.join(map(repr, missing))}; the table has {', '.join(names)}")

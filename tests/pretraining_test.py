@@ -286,7 +286,7 @@ def test_texts_that_a_table_asks_in_any_split_are_left_out(asked, tmp_path):
     assert [json.loads(line)["text"] for line in (tmp_path / "out" / "wikitext2.jsonl").open()] == [kept]
 
 
-def test_texts_are_collected_again_only_if_a_file_changes(tmp_path):
+def test_texts_are_collected_again_only_if_a_file_changes(tmp_path, monkeypatch):
     def collect(*asked_texts):
         calls.clear()
         asked_file.write_text("".join(asked_texts))
@@ -311,7 +311,14 @@ def test_texts_are_collected_again_only_if_a_file_changes(tmp_path):
     calls.clear()
     (tmp_path / "out" / "wikitext2.jsonl").unlink()
     assert collect(first)["wikitext2"] == {"kept": 0, "left out": 1} and calls, "the texts are gone"
-    assert (tmp_path / "out" / "wikitext2.jsonl").is_file()
+    kept_file = tmp_path / "out" / "wikitext2.jsonl"
+    assert kept_file.is_file()
+    write_counts = texts.files.write
+    with monkeypatch.context() as patch:
+        patch.setattr(texts.files, "write", lambda path, text: path.suffix == ".jsonl" and write_counts(path, text))
+        collect(second)  # as if killed before the counts were written
+    assert collect(first)["wikitext2"] == {"kept": 0, "left out": 1} and calls, "of another question"
+    assert not kept_file.read_text()
     with pytest.raises(UsageError, match=r"--texts=.*: it has none of the folders wikitext2"):
         texts.collect(str(tmp_path / "none"), tmp_path / "new", {"wikitext2": iter}, dict, list)
 
