@@ -100,8 +100,12 @@ def test_steps_of_learning_come_from_logs_here_or_else_from_known_tables(tmp_pat
     files = f"{tmp_path}/other.json,{tmp_path}/older.json,~/known.json,"
     options = argparse.Namespace(out=tmp_path, scale="smoke", known=files)
     results: Any = {("add", "digits"): {seed: SimpleNamespace(key="present") for seed in (0, 1, 2)}}
-    entries = contest.list_learned_steps([cell], results, options)
+    entries = contest.list_learned_steps("carry", [cell], results, options)
     assert [(e["seed"], e["step"], e["seconds"]) for e in entries] == [(0, 5, 10.0), (1, 8, 9.0)]
+    options.known = ""  # a second call has the copies of the first, and its table
+    assert contest.list_learned_steps("carry", [cell], results, options) == entries[:1]
+    (tmp_path / "carry.json").write_text(json.dumps({"scale": "smoke", "learned": entries, "runs": own_runs}))
+    assert contest.list_learned_steps("carry", [cell], results, options) == entries
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "overnight"])

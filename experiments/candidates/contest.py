@@ -91,7 +91,7 @@ def run(contest: Contest, description: str, words: Sequence[str] | None = None) 
         if is_wanted(operation, system)
     ]
     results: Results = runs.run(cells, options.seeds, options.out)
-    write_tables(contest, results, list_learned_steps(cells, results, options), options)
+    write_tables(contest, results, list_learned_steps(contest.name, cells, results, options), options)
 
 
 def write_tables(
@@ -124,11 +124,13 @@ def find_learned_step(lines: Sequence[Mapping[str, Any]]) -> tuple[int, float] |
 
 
 def list_learned_steps(
-    cells: Sequence[RunCell], results: Results, options: argparse.Namespace
+    name: str, cells: Sequence[RunCell], results: Results, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The steps and seconds to `LEARNED` of each finished run whose log is here, or in a table of --known."""
-    names = [name for name in options.known.split(",") if name]
-    tables_known = [json.loads(pathlib.Path(name).expanduser().read_text()) for name in names]
+    """The steps and seconds to `LEARNED` of each finished run whose log is here, or in a table of --known, or in the
+    one that an earlier call wrote here: its copies of results from elsewhere have no log."""
+    paths = [pathlib.Path(known).expanduser() for known in options.known.split(",") if known]
+    paths += [path for path in (options.out / f"{name}.json",) if path.exists()]
+    tables_known = [json.loads(path.read_text()) for path in paths]
     known: dict[tuple[str, str, int, str], Any] = {}  # the settings of an entry are those of its table's run
     for own in tables_known:
         keys = {(run["task"], run["system"], run["seed"]): run["key"] for run in own.get("runs", ())}
