@@ -134,6 +134,31 @@ def test_bfloat16_hidden_states_keep_float32_sums_and_kernel_gradients(rng):
     np.testing.assert_allclose(d_kernel, want_kernel, atol=0.05)
 
 
+@pytest.mark.parametrize(("n_scored", "rounds"), [(0, 0), (1, 1), (4, 1), (5, 2), (B * T, -(-B * T // 4))])
+def test_positions_without_weight_are_not_computed(n_scored, rounds, rng, monkeypatch):
+    case, calls = CrossEntropyCase(rng, masked=True), []
+    weights = np.zeros(B * T, np.float32)
+    weights[rng.permutation(B * T)[:n_scored]] = rng.uniform(0.5, 2, n_scored)
+    case.weights = weights.reshape(B, T)
+    compute_logits = cross_entropy.vocabulary_logits
+
+    def count_calls(*arguments):
+        jax.debug.callback(lambda: calls.append(1))
+        return compute_logits(*arguments)
+
+    def total(hidden, kernel):
+        options = case.options | {"chunk_rows": 4}
+        return cross_entropy.total_log_prob(hidden, kernel, case.targets, case.weights, **options)
+
+    expected = jax.value_and_grad(case.compute_plain_loss, (0, 1))(case.hidden, case.kernel)
+    monkeypatch.setattr(cross_entropy, "vocabulary_logits", count_calls)
+    results = jax.jit(jax.value_and_grad(total, (0, 1)))(case.hidden, case.kernel)
+    jax.effects_barrier()
+    assert len(calls) == rounds
+    for result, plain in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(result, plain, atol=5e-5)
+
+
 def count_largest_array(compiled) -> int:
     """Returns the number of elements of the largest array in an optimised program."""
     shapes = re.findall(r"\b[a-z]+\d+\[([\d,]+)\]", compiled.as_text())

@@ -113,6 +113,21 @@ def test_loops_of_a_compiled_program_are_counted():
     assert not program.collectives() and program.traffic() > 5 * 2 * 16 * 16 * 4
 
 
+def test_a_loop_that_may_end_early_counts_as_its_most_rounds():
+    def run(n, x, w):
+        return jax.lax.while_loop(
+            lambda state: (state[0] < 5) & (state[0] < n),
+            lambda state: (state[0] + 1, jnp.tanh(state[1] @ w)),
+            (0, x),
+        )[1]
+
+    kinds = ((), "int32"), ((8, 16), "float32"), ((16, 16), "float32")
+    shapes = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+    assert flops.count(jax.make_jaxpr(run)(*shapes)) == 5 * 2 * 8 * 16 * 16
+    program = Program(jax.jit(run).lower(*shapes).compile().as_text())
+    assert max(program.times.values()) == 5
+
+
 def test_a_condition_counts_the_most_flops_and_the_mean_traffic():
     x, w = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((3, 64, 64), "float32")
 

@@ -1,6 +1,7 @@
 """Log-probabilities over a large vocabulary without a [B, T, V] array.
 
-Legend: B rows, T positions, P positions of a chunk, D width, V vocabulary (padded), C grammar classes.
+Legend: B rows, T positions, P positions of a chunk, N = B·T of a device, D width, V vocabulary (padded), C grammar
+classes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Teacher(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The inputs of one chunk of positions besides the weights; each [B, P, …]."""
+    """The inputs of some positions; each [B, P, …], [N, …] or [P, …]."""
 
     hidden: jax.Array
     targets: jax.Array
@@ -140,7 +141,8 @@ def log_prob(
 
     @jax.checkpoint
     def chunk(rows: _Rows) -> jax.Array:
-        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned, bias=bias)
+        own_allowed = None if allowed is None else Allowed(rows.classes, allowed.class_of)
+        logits = vocabulary_logits(rows.hidden, kernel_VD, size, own_allowed, banned, bias=bias)
         return _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
 
     chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
@@ -164,9 +166,10 @@ def total_log_prob(
     """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD`, `kernel_VD` and `bias`[V].
 
     The weights are known in the forward pass, so each chunk's logits give loss and gradient at once: three matrix
-    products instead of four, and nothing of size [B, T, V] for the backward pass. Over a mesh each device gathers
-    its part of the kernel once and processes its own rows and its own part of the vocabulary. The kernel's gradient
-    is summed once at the end: within a chunk, no collective is larger than one number per row.
+    products instead of four, and nothing of size [B, T, V] for the backward pass. Positions of weight 0 are left out:
+    where only answers are scored, they are most. Over a mesh each device gathers its part of the kernel once and
+    processes its own rows and its own part of the vocabulary. The kernel's gradient is summed once at the end: within
+    a chunk, no collective is larger than one number per position.
     """
     classes = None if allowed is None else allowed.classes
     class_of = None if allowed is None else allowed.class_of
@@ -240,9 +243,12 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
     kernel_VD, bias = gather(kernel.astype(hidden.dtype)), gather(bias)
     if spread:
         first = jax.lax.axis_index(TENSOR) * kernel_VD.shape[0]
-    allowed = None if classes is None else Allowed(classes, class_of)
-    chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
-    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows, None if teacher is None else teacher.hidden)
+    all_rows = _Rows(hidden, targets, weights, classes, None if teacher is None else teacher.hidden)
+    flat_rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), all_rows)
+    chunk_size = min(chunk_rows or default_chunk_rows(kernel_VD.shape[0]), targets.size)
+    order, rank, n_scored = _scored_first(flat_rows.weights, chunk_size)
+    if spread:
+        n_scored = jax.lax.pmax(n_scored, ROWS)  # collectives in a loop need as many rounds on all devices
     if teacher is not None:
         teacher = teacher._replace(
             kernel=gather(teacher.kernel.astype(teacher.hidden.dtype)), bias=gather(teacher.bias)
@@ -257,8 +263,14 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
         top = jax.lax.pmax(logits.max(-1), TENSOR)
         return top + jnp.log(sum_parts(jnp.exp(logits - top[..., None]).sum(-1)))
 
-    def chunk(carry, rows: _Rows):
-        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned, first, bias)
+    def chunk(index, carry):
+        start = index * chunk_size
+        chosen = jax.lax.dynamic_slice(order, (start,), (chunk_size,))
+        rows = jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), flat_rows)
+        # Behind the last position the order only pads its chunk.
+        rows = rows._replace(weights=jnp.where(start + jnp.arange(chunk_size) < targets.size, rows.weights, 0.0))
+        allowed = None if class_of is None else Allowed(rows.classes, class_of)
+        logits = vocabulary_logits(rows.hidden, kernel_VD, size, allowed, banned, first, bias)
         normaliser = normalise(logits)
         if teacher is None:
             ids = first + jnp.arange(kernel_VD.shape[0])
@@ -274,28 +286,33 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
             target = sum_parts((target_probs * logits).sum(-1))
         total = carry[0] + _weighted(target - normaliser, rows.weights).sum()
         if not gradients:
-            return (total,), None
+            return (total,)
         # d/dlogits of Σ w log p = w (onehot, or the teacher's softmax, − softmax); one fused pass over the chunk.
         d_logits = rows.weights[..., None] * (target_probs - jnp.exp(logits - normaliser[..., None]))
-        d_bias = None if bias is None else carry[2] + d_logits.sum((0, 1))
+        d_bias = None if bias is None else carry[2] + d_logits.sum(0)
         d_logits = d_logits.astype(hidden.dtype)
-        d_hidden = einsum("bpv,vd->bpd", d_logits, kernel_VD, preferred_element_type=jnp.float32)
+        d_hidden = einsum("pv,vd->pd", d_logits, kernel_VD, preferred_element_type=jnp.float32)
+        d_hidden = jax.lax.dynamic_update_slice(carry[3], d_hidden.astype(hidden.dtype), (start, 0))
         # [D, V]: then the compiler transposes the narrow one of the two factors.
-        d_kernel = carry[1] + einsum("bpd,bpv->dv", rows.hidden, d_logits, preferred_element_type=jnp.float32)
-        return (total, d_kernel, d_bias), d_hidden.astype(hidden.dtype)
+        d_kernel = carry[1] + einsum("pd,pv->dv", rows.hidden, d_logits, preferred_element_type=jnp.float32)
+        return (total, d_kernel, d_bias, d_hidden)
 
     no_bias = None if bias is None else jnp.zeros(bias.shape, jnp.float32)
-    zeros = (jnp.float32(0), jnp.zeros(kernel_VD.shape[::-1], jnp.float32), no_bias)
-    (total, *d_weights), d_hidden = jax.lax.scan(chunk, zeros if gradients else zeros[:1], rows)
+    no_hidden = jnp.zeros((len(order), hidden.shape[-1]), hidden.dtype)
+    zeros = (jnp.float32(0), jnp.zeros(kernel_VD.shape[::-1], jnp.float32), no_bias, no_hidden)
+    # The first bound says how many rounds there are at most: `numjax.plan` reads it.
+    _, (total, *d_arrays) = jax.lax.while_loop(
+        lambda state: (state[0] < len(order) // chunk_size) & (state[0] * chunk_size < n_scored),
+        lambda state: (state[0] + 1, chunk(*state)),
+        (jnp.int32(0), zeros if gradients else zeros[:1]),
+    )
     if spread:
         total = jax.lax.psum(total, ROWS)
     if not gradients:
         return (total,)
-    assert d_hidden is not None
-    d_hidden = jnp.moveaxis(d_hidden, 0, 1).reshape(hidden.shape[0], -1, hidden.shape[-1])[:, :length]
-    d_kernel_DV, d_bias = d_weights
-    assert d_kernel_DV is not None
-    d_kernel = d_kernel_DV.T
+    d_kernel_DV, d_bias, d_scored = d_arrays
+    assert d_kernel_DV is not None and d_scored is not None
+    d_hidden, d_kernel = jnp.take(d_scored, rank, axis=0).reshape(hidden.shape), d_kernel_DV.T
     d_bias = None if d_bias is None else parallel.sum_rows(d_bias, split, jnp.float32)
     return total, sum_parts(d_hidden), parallel.sum_rows(d_kernel, split, hidden.dtype).astype(kernel.dtype), d_bias
 
@@ -317,10 +334,16 @@ def _backward(static, saved, cotangent):
 _total.defvjp(_forward, _backward)
 
 
-def _chunk_logits(rows: _Rows, kernel, size, allowed, banned, first=0, bias=None):
-    if allowed is not None:
-        allowed = Allowed(rows.classes, allowed.class_of)
-    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned, first, bias)
+def _scored_first(weights_N: jax.Array, chunk_size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(the positions, those with a weight first, and at the end zeros that fill the last chunk, int32; the place of
+    each position in this order, int32[N]; the number of those with a weight)."""
+    is_scored = weights_N != 0
+    n_scored = is_scored.sum(dtype=jnp.int32)
+    places = jnp.cumsum(is_scored, dtype=jnp.int32), n_scored + jnp.cumsum(~is_scored, dtype=jnp.int32)
+    rank = jnp.where(is_scored, *places) - 1
+    order = jnp.zeros(weights_N.size + -weights_N.size % chunk_size, jnp.int32)
+    positions = jnp.arange(weights_N.size, dtype=jnp.int32)
+    return order.at[rank].set(positions, unique_indices=True), rank, n_scored
 
 
 def _pick(logits, targets):
@@ -332,12 +355,12 @@ def _weighted(gain, weights):
     return jnp.where(weights == 0, 0.0, gain) * weights
 
 
-def _chunks(hidden, targets, weights, allowed, chunk_rows, teacher=None):
+def _chunks(hidden, targets, weights, allowed, chunk_rows):
     """(the inputs as chunks of T, each leaf [chunks, B, P, …], padded with weight 0; T)."""
     batch, length = targets.shape
     count = max(1, -(-length * batch // chunk_rows))
     positions = -(-length // min(count, length))
-    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes, teacher)
+    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes)
 
     def split(x):
         x = jnp.pad(x, [(0, 0), (0, -length % positions)] + [(0, 0)] * (x.ndim - 2))

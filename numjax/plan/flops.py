@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jax.extend.core import Literal
 from jax.interpreters import partial_eval as pe
 
 
@@ -13,7 +14,8 @@ def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float
     """Counts multiplications and additions of all matrix products of a jaxpr, over all devices.
 
     A kernel counts all tiles of its grid, also those that a causal mask skips. A condition counts as its most
-    expensive branch, or as `branch` of the counts of its branches.
+    expensive branch, or as `branch` of the counts of its branches. A loop that may end early counts as its most
+    rounds: the largest constant of its condition.
     """
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     total = 0.0
@@ -27,6 +29,9 @@ def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float
         times = 1.0
         if name == "scan":
             times = options["length"]
+        elif name == "while":
+            operands = [x for own in options["cond_jaxpr"].jaxpr.eqns for x in own.invars if isinstance(x, Literal)]
+            times = max((int(x.val) for x in operands if not x.aval.shape), default=1)
         elif name == "shard_map":
             times = options["mesh"].size
         elif name == "pallas_call":

@@ -112,10 +112,11 @@ class Program:
                     self._visit(called, times / len(op.called))
 
     def _trips(self, op: Op, condition: str) -> int:
-        """How often a loop runs that counts from zero to a constant, as scans do."""
+        """How often a loop runs that counts from zero to a constant, as scans do, or at most if it may end early."""
         if trip_count := re.search(r"known_trip_count[^\d]*(\d+)", op.line):
             return int(trip_count[1])
-        bounds = [re.search(r"constant\((\d+)\)", instruction.line) for instruction in self.computations[condition]]
+        operations = [operation for operation, *_ in self._inside(condition)]
+        bounds = [re.search(r"constant\((\d+)\)", operation.line) for operation in operations]
         return max((int(match[1]) for match in bounds if match), default=1)
 
     def _running(self) -> Iterator[tuple[Op, float, Mapping[str, Op]]]:
