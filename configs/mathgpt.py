@@ -6,14 +6,15 @@
     numjax train --config=mathgpt:without=tpe --workdir=…            # Table 5's ablation
     numjax train --config=mathgpt:task=headline --workdir=…          # another task, see TASKS
     numjax train --config=mathgpt:task=articles --workdir=runs/wiki  # pre-training; then, from it:
-    numjax train --config=mathgpt --config.init_from=runs/wiki --workdir=…
-    numjax train --config=mathgpt:paper --workdir=…                  # the paper's sizes, one GPU
+    numjax train --config=mathgpt:task=equation --config.init_from=runs/wiki --workdir=…
+    numjax train --config=mathgpt:paper,reader=none --config.scheme.vocab.path=GPT2 --config.init_from=GPT2 --workdir=…
+                                                  # the paper's sizes, one GPU; GPT2 is a folder of GPT-2's files
 
 Arguments: smoke | laptop | overnight | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
 reader=scratch|minilm|none (an encoder of the problem; scratch is the default of task=problems; none: only a decoder);
 without=tpe|te|se|nt; vocab=gpt2; as_published;
 task=problems|equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text.
-All tasks but problems read the files at `--config.task.path`; without a path they use generated data.
+All tasks but problems read the files at `--config.task.path`. Without a path they use generated data; text needs one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A GPT-2-shaped decoder of 124M parameters: 12 layers × 768, 12 heads, 1024 positions.
 
     numjax train --config=scale/decoder_124m --config.task.path=FOLDER --workdir=DIR
-    … --mode=compile --config.topology=v5e:4x4        plans it for chips that you do not have
+    numjax compile --config=scale/decoder_124m --config.topology=v5e:4x4 --workdir=DIR   # a plan for chips you lack
 
 Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """

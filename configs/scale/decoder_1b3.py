@@ -1,7 +1,7 @@
 """A GPT-2-shaped decoder of 1.3B parameters: 24 layers × 2048, 16 heads, 2048 positions.
 
     numjax train --config=scale/decoder_1b3 --config.task.path=FOLDER --workdir=DIR
-    … --mode=compile --config.topology=v5e:16x16        plans it for chips that you do not have
+    numjax compile --config=scale/decoder_1b3 --config.topology=v5e:16x16 --workdir=DIR   # a plan for chips you lack
 
 Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """

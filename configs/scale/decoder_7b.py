@@ -1,7 +1,7 @@
 """A GPT-2-shaped decoder of 6.7B parameters: 32 layers × 4096, 32 heads, 2048 positions.
 
     numjax train --config=scale/decoder_7b --config.task.path=FOLDER --workdir=DIR
-    … --mode=compile --config.topology=v5p:8x8x4        plans it for chips that you do not have
+    numjax compile --config=scale/decoder_7b --config.topology=v5p:8x8x4 --workdir=DIR   # a plan for chips you lack
 
 Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """

@@ -15,8 +15,9 @@ Take = Callable[[Any], Any]
 def apply_at_scored(mask_BT: jax.Array, room: float, compute: Callable[[Take], Any]) -> Any:
     """compute(take), where take(tree of [B, T, …]) selects each row's scored positions into a fixed number of slots.
 
-    In masked language models a seventh of the positions are scored, and the vocabulary is most of a head's work. If a
-    row has more scored positions than slots, the whole batch is computed, and `take` is the identity.
+    It is for heads that do more at a position than a softmax over the vocabulary, whose losses leave out the others
+    anyway (`cross_entropy.total_log_prob`). If a row has more scored positions than slots, the whole batch is
+    computed, and `take` is the identity.
 
     Args:
       mask_BT: the scored positions; `compute` must not depend on the others.
