@@ -97,7 +97,8 @@ def prepare(
 
     cls = find_builder(name)
     root = find_root(data_dir)
-    folder = root / name / cls.config_name(cls.complete_options(options)) / str(cls.VERSION)
+    all_options = cls.complete_options(options)
+    folder = root / name / cls.config_name(all_options) / str(cls.version_of(all_options))
     with report_damage(folder):
         # Before the builder reads it: another process may finish it at any moment.
         is_built = folder.exists()

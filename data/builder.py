@@ -60,6 +60,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     """
 
     VERSION = tfds.core.Version("1.0.0")
+    MADE_VERSION: ClassVar[Any] = None  # of generated records, where it is another than that of a user's files
     FIELDS: ClassVar[dict[str, type]]
     OPTIONS: ClassVar[dict[str, Any]]
     PATHS: ClassVar[tuple[str, ...]] = ("path",)
@@ -94,7 +95,12 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         """
         if config is None:
             all_options = self.complete_options(options)
-            config = OptionsConfig(name=self.config_name(all_options), options=all_options, strict=strict)
+            config = OptionsConfig(
+                name=self.config_name(all_options),
+                version=self.version_of(all_options),
+                options=all_options,
+                strict=strict,
+            )
         elif not isinstance(config, OptionsConfig) or options:
             raise UsageError(f"{self.name}: give options by keyword ({', '.join(self.OPTIONS)}), not as a config")
         super().__init__(data_dir=data_dir, config=config, version=version, file_format=file_format)
@@ -120,6 +126,12 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
             all_options[name] = value
         cls.check(all_options)
         return all_options
+
+    @classmethod
+    def version_of(cls, options: Mapping[str, Any]) -> tfds.core.Version:
+        """Returns the version of the records with some options."""
+        is_made = cls.MADE_VERSION is not None and not any(options[name] for name in cls.PATHS)
+        return cls.MADE_VERSION if is_made else cls.VERSION
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import pathlib
+import re
 import tarfile
 import zipfile
 import zlib
@@ -30,6 +31,10 @@ _DAMAGED = (
     zipfile.BadZipFile,
     NotImplementedError,
 )
+
+
+_SPLITS = re.compile(r"(?:^|[_.-])(train|valid|val|dev|test)(?:set)?(?=[_.-]|$)")
+_SPLIT_NAMES = {"train": "train", "test": "test", "valid": "validation", "val": "validation", "dev": "validation"}
 
 
 class Piece(NamedTuple):
@@ -68,6 +73,21 @@ def list_files(path: str, kinds: Sequence[str], what: str) -> list[pathlib.Path]
 
 def _add_packed(kinds: Sequence[str]) -> tuple[str, ...]:
     return (*kinds, *(kind + packed for kind in kinds for packed in _OPEN))
+
+
+def find_split(name: str) -> str:
+    """Returns the split that a file's own name states, or else the nearest folder's or archive's around it.
+
+    "" if none of them states just one: "train_test.zip" states none.
+
+    Args:
+      name: below the root, as in `Piece.id`.
+    """
+    for part in reversed(name.lower().split("/")):
+        stated = {_SPLIT_NAMES[word] for word in _SPLITS.findall(part)}
+        if len(stated) == 1:
+            return stated.pop()
+    return ""
 
 
 def is_archive(path: pathlib.Path) -> bool:

@@ -63,9 +63,10 @@ def list_settings(config: Any, start: Settings | None = None) -> dict[str, Any]:
     }
     builder = data.find_builder(task.dataset["name"])
     dataset_options = {name: value for name, value in task.dataset.items() if name != "name"}
-    source_files = builder.files(builder.complete_options(dataset_options))
-    settings["data.version"] = str(builder.VERSION)
+    all_options = builder.complete_options(dataset_options)
+    source_files = builder.files(all_options)
     folders = {name: str(dataset_options[name]) for name in builder.PATHS if dataset_options.get(name)}
+    settings["data.version"] = str(builder.version_of(all_options))
     settings["data.files"] = digest_sources(source_files, folders) if source_files else ""
     for path, value in settings.items():
         if path.removeprefix("task.") in folders:

@@ -15,6 +15,7 @@ import pytest
 from numjax import build
 from numjax.bundled import data
 from numjax.bundled.data import build as command
+from numjax.bundled.data import pieces
 from numjax.bundled.data.sampling import divide_records
 from numjax.bundled.data.solving import generate, word_problems
 from numjax.bundled.data.solving.read import FORMS, find_boxes, parse_gsm8k, parse_math, read_problems
@@ -100,8 +101,8 @@ BAD = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_bad_records_are_skipped_and_named(form, tmp_path):
-    good = {"gsm8k": GSM, "math": MATH}[form]
-    lines = [json.dumps(one) for one in [*[good] * 20, *BAD[form]]]
+    good, text = {"gsm8k": (GSM, "question"), "math": (MATH, "problem")}[form]
+    lines = [json.dumps(one) for one in [*(good | {text: f"{good[text]} {i}"} for i in range(20)), *BAD[form]]]
     (tmp_path / "train.jsonl").write_text("\n".join([*lines, "{broken"]))
     assert sum(map(len, load_splits(tmp_path / "train.jsonl", tmp_path, form).values())) == 20
     options = dict(path=str(tmp_path / "train.jsonl"), form=form)
@@ -121,6 +122,44 @@ def test_test_splits_of_the_files_stay(tmp_path):
     assert {r["problem"] for r in splits["test"]} == {r["question"] for r in test}
     with pytest.raises(DataError, match="7 usable records are too few"):
         load_splits(tmp_path / "test.jsonl.gz", tmp_path / "alone", "gsm8k")
+
+
+def test_a_question_is_in_one_split(tmp_path):
+    """As in GSM8K's own folder, where `train_socratic.jsonl` asks what `train.jsonl` asks."""
+    folder = tmp_path / "gsm8k"
+    folder.mkdir()
+    questions = [f"Ann has {i} pears. How many?" for i in range(60)]
+    files = {"train": questions[:50], "train_socratic": [text.replace(" ", "  ") for text in questions[:50]]}
+    files["test"] = [*questions[50:], questions[7]]
+    for name, texts in files.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(GSM | {"question": text}) for text in texts))
+    splits = load_splits(folder, tmp_path, "gsm8k")
+    assert sorted(row["problem"] for rows in splits.values() for row in rows) == sorted(questions)
+    assert len(splits["test"]) == 11 and questions[7] in {row["problem"] for row in splits["test"]}
+    skipped = data.load_skipped("solving", tmp_path / "built", path=str(folder), form="gsm8k")
+    reasons = {row["id"]: row["reason"] for row in skipped}
+    assert len(reasons) == 51 and reasons["train_socratic.jsonl:1"] == "asks what train.jsonl:1 asks"
+    assert reasons["train.jsonl:8"] == "asks what test.jsonl:11 of the test asks"
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train.jsonl:3", "train"),
+        ("validset.json", "validation"),
+        ("dev-v1.json", "validation"),
+        ("MATH/test/algebra/7.json", "test"),
+        ("mawps_train_test.zip/testset.json", "test"),
+        ("gsm8k_train_test.zip/train.jsonl", "train"),
+        ("train-test-split/testset.json", "test"),
+        ("train-test-split/problems.json", ""),
+        ("test/train-test-split/problems.json", "test"),
+        ("contest.json", ""),
+        ("train/latest.json", "train"),
+    ],
+)
+def test_the_name_nearest_to_a_file_states_its_split(name, split):
+    assert pieces.find_split(name) == split
 
 
 @pytest.mark.parametrize("archive", [False, True])

@@ -368,6 +368,12 @@ def test_raw_grades_and_parts(tmp_path):
     rows = [("second", second), ("first", first), ("again", second)]
     ((_, sample),) = feedback_files.parse_rows(rows)
     assert sample["problem"] == "Look: <m> 2 </m> apples and <m> 3 </m>?" and sample["problem_code"] == "P"
+    # Blanks around a code do not part a problem from its head, and each row without an id is named.
+    rows = [("second", second), ("first", first | {"problem_code": "P "}), ("again", second)]
+    rows += [(name, second | {"problem_id": " "}) for name in ("x", "y", "z")]
+    samples = dict(feedback_files.parse_rows(rows))
+    assert samples.pop("second-cwa_1") == sample
+    assert samples.keys() == {"x", "y", "z"} and all("no problem_id" in str(error) for error in samples.values())
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from numjax.bundled.data.tables.draw import Draw
 from numjax.bundled.data.tables.question_wordings import WORDINGS
 from numjax.bundled.data.tables.questions import make_contexts
 from numjax.bundled.data.tables.sheet import TableSheet
-from numjax.bundled.data.tables.statements import make_records
+from numjax.bundled.data.tables.statements import make_records, phrase_number
 from numjax.bundled.experiments.typed_tables import __main__ as typed
 from numjax.errors import UsageError
 from numjax.heads.tagop import header_means
@@ -71,6 +71,49 @@ def test_answers_follow_from_the_cells_of_their_mapping(questions):
             assert len(cells) == len(q["answer"])
             assert all(answer in cell for answer, cell in zip(q["answer"], cells, strict=True))
     assert set(kinds) == {"span", "multi-span", "arithmetic", "count"}
+
+
+def find_time_before(text: str) -> str:
+    """Returns the year or quarter before the one that a text names."""
+    (number,) = {match[1] for match in re.finditer(r"\b(?:Q|FY ?|Year )?(\d{4}|(?<=Q)\d)\b", text, re.IGNORECASE)}
+    return str(int(number) - 1)
+
+
+def test_the_time_before_is_the_one_right_before(questions):
+    texts = [(table, q["question"]) for table, q in questions]
+    for split in wording.SPLITS:
+        for record in make_records(1500, 3, split):
+            texts.append((record["table"], record["statement"]))
+    n_found = 0
+    for table, text in texts:
+        if re.search(r"(compared with|against|over) the (previous )?(year|quarter)\b", text):
+            before = find_time_before(text)
+            assert any(re.search(rf"(\b|Q|FY){before}\b", cell) for row in table for cell in row), (text, table)
+            n_found += 1
+    assert n_found > 20
+
+
+def test_a_scale_of_the_whole_table_is_that_of_all_its_numbers():
+    n_found = Counter()
+    for seed in range(900):
+        sheet = TableSheet(Draw(seed))
+        notes = [text for text in sheet.paragraphs if re.match(r"(All figures|Numbers) .*in (thou|mill|bill)", text)]
+        corners = [cell for cell in (sheet.cells[0][0],) if re.search(r"(thousand|million|billion)s?\)?$", cell)]
+        if sheet.shape != "series" and (notes or corners):
+            assert all(sheet.get_scale(m) for m in range(len(sheet.measures)))
+            n_found += Counter(note=bool(notes), corner=bool(corners))
+        for m, measure in enumerate(sheet.measures):
+            if sheet.scales[m] and measure.unit in ("$", "€", "£"):
+                written = {phrase_number(sheet, m, Decimal(1200), sheet.draw) for _ in range(20)}
+                assert not any(measure.unit in text and sheet.scales[m] not in text for text in written)
+                n_found["sign"] += 1
+    assert min(n_found[name] for name in ("note", "corner", "sign")) > 5
+
+
+def test_changes_in_percent_have_a_base_above_zero(questions):
+    derivations = [q["derivation"] for _, q in questions if re.match(r"\([^()+]+\)/", q["derivation"])]
+    assert len(derivations) > 20 and not any("/-" in derivation for derivation in derivations)
+    assert all("{then}" in text for text in WORDINGS["how_many_all"])  # else it is a sum over one time of several
 
 
 def test_nearly_every_question_has_labels_at_its_cells(questions):

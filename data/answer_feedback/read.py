@@ -10,6 +10,7 @@ from .. import answers
 from .generate import ANSWERS, COLUMNS
 
 SAMPLES = ("samples*.json", "samples*.json.gz", "feedback*.json", "feedback*.json.gz")
+IDS = ("problem_id", "problem_code", "problem_part")
 _NONE = ("", "null", "nan", "#ERROR!")  # a cell without an answer
 
 
@@ -24,18 +25,18 @@ def parse_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[
     A line is a part of a problem with up to three wrong answers. The text of a problem's first part precedes the
     texts of its other parts. A part that occurs again is read once.
     """
-    lines = list(rows)
+    lines = [(name, dict(row) | {column: row[column].strip() for column in IDS}) for name, row in rows]
     lines.sort(key=lambda line: (line[1]["problem_code"], _sort_key(line[1]["problem_part"])))
     seen: set[str] = set()
     code, head = None, ""
     for name, row in lines:
+        body = answers.convert_html(row["body"])
+        if not body or not row["problem_code"] or not row["problem_id"]:
+            yield name, ValueError("has no text of the problem, no problem_code or no problem_id")
+            continue
         if row["problem_id"] in seen:
             continue
         seen.add(row["problem_id"])
-        body = answers.convert_html(row["body"])
-        if not body or not row["problem_code"].strip() or not row["problem_id"].strip():
-            yield name, ValueError("has no text of the problem, no problem_code or no problem_id")
-            continue
         if row["problem_code"] != code:
             code, head, problem = row["problem_code"], body, body
         else:
@@ -44,7 +45,7 @@ def parse_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[
             answer, feedback = row[column].strip(), row[f"{column}_feedback"].strip()
             if answer in _NONE or feedback in _NONE:
                 continue
-            ids = {"problem_id": row["problem_id"].strip(), "problem_code": row["problem_code"].strip()}
+            ids = {"problem_id": row["problem_id"], "problem_code": row["problem_code"]}
             texts = {
                 "problem": problem,
                 "answer": answers.convert_html(answer),

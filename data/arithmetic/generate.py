@@ -98,7 +98,7 @@ def _draw_problems(
         drawn = range(longest, longest + 1) if key == "magnitude" else held_out
         streams.append(make_stream("test", key, test, drawn, draw, "test"))
     for stream in streams:
-        # A stream of its own randomness: test is the same for any size of training.
+        # A stream of its own randomness: test is the same for any size of training (but see the README).
         rng = np.random.default_rng([seed, zlib.crc32(f"{name} {stream.split} {stream.name}".encode())])
         for _ in range(stream.count):
             problem = _draw_new(rng, stream, tiny, keys, groups)

@@ -15,11 +15,9 @@ from numjax.errors import UsageError
 from numjax.numeral.surface import format_trimmed, value_of
 
 from ..fermat.formula import shape
-from ..pieces import Piece, list_files, parse_objects, read_file
+from ..pieces import Piece, find_split, list_files, parse_objects, read_file
 
 KINDS = (".json", ".jsonl", ".xml")
-_SPLITS = re.compile(r"(?:^|[/_.-])(train|valid|val|dev|test)(?:set)?(?=[/_.-]|$)")
-_NAMES = {"train": "train", "test": "test", "valid": "validation", "val": "validation", "dev": "validation"}
 _ANSWER = re.compile(r"\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\([^()]*\))?\s*")
 
 
@@ -37,9 +35,9 @@ def read_problems(path: str) -> Iterator[tuple[str, str, Any]]:
     root = pathlib.Path(path).expanduser().absolute()
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
-            match = _SPLITS.search(piece.id.lower())
+            split = find_split(piece.id)
             for name, value in _read_xml(piece) if piece.suffix == ".xml" else parse_objects(piece):
-                yield name, _NAMES[match[1]] if match else "", value
+                yield name, split, value
 
 
 def _read_xml(piece: Piece) -> Iterator[tuple[str, Any]]:

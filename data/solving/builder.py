@@ -51,15 +51,22 @@ class Solving(ArrayRecordBuilder):
             raw_problems = make_problems(size or STAND_IN_SIZE, seed)
             source = ((f"stand-in-{number:06d}", False, raw) for number, raw in enumerate(raw_problems))
         # The files' names say which records are for test; each of the two keeps its first `size` records.
-        records: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+        records: dict[bool, dict[str, dict[str, Any]]] = {False: {}, True: {}}
         for name, is_test, raw in source:
             if size and len(records[is_test]) == size:
                 continue
             try:
-                records[is_test].append({"id": name} | FORMS[form](raw))
+                record = {"id": name} | FORMS[form](raw)
+                question = " ".join(record["problem"].split())
+                if question in records[is_test]:
+                    raise ValueError(f"asks what {records[is_test][question]['id']} asks")
+                records[is_test][question] = record
             except ValueError as error:
                 self.skip(name, str(error))
-        train, test = records[False], records[True]
+        for question in [question for question in records[False] if question in records[True]]:
+            tested = records[True][question]["id"]
+            self.skip(records[False].pop(question)["id"], f"asks what {tested} of the test asks")
+        train, test = (list(records[is_test].values()) for is_test in (False, True))
         if not train:
             train, test = test, []
         if len(train) < 10:

@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..pieces import list_files, parse_objects, read_file
+from ..pieces import find_split, list_files, parse_objects, read_file
 
 KINDS = (".json", ".jsonl")
 
 _CALCULATION = re.compile(r"<<[^<>]*>>")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # or a command of one character: in \\} the brace is not escaped
-_TEST = re.compile(r"(?:^|[/_.-])test(?:[/_.-]|$)")
 
 
 def find_files(path: str) -> list[pathlib.Path]:
@@ -27,11 +26,11 @@ def find_files(path: str) -> list[pathlib.Path]:
 
 
 def read_problems(path: str) -> Iterator[tuple[str, bool, Any]]:
-    """Yields (id, whether the file's name is that of a test split, the object or a ValueError)."""
+    """Yields (id, whether the file's name states the test split (`find_split`), the object or a ValueError)."""
     root = pathlib.Path(path).expanduser().absolute()
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
-            is_test = bool(_TEST.search(piece.id.lower()))
+            is_test = find_split(piece.id) == "test"
             for name, value in parse_objects(piece):
                 yield name, is_test, value
 

@@ -32,6 +32,7 @@ class Tabfact(ArrayRecordBuilder):
     those of training)."""
 
     VERSION = tfds.core.Version("1.3.0")  # the evidence of statements on tables of many layouts
+    MADE_VERSION = tfds.core.Version("1.4.0")  # 1.4: "the year before" is; scales and falls are said
     FIELDS = {
         "id": str,
         "table_id": str,

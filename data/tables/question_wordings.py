@@ -162,8 +162,8 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "What total do you get for {x} over the {many}?",
     ),
     "how_many_all": (
-        "How many {m} are there in total?",
-        "How many {m} did all {many} have together?",
+        "How many {m} are there in total{then}?",
+        "How many {m} did all {many} have together{then}?",
         "How many {m} in all{then}?",
         "How many {m} do the {many} have altogether{then}?",
         "How many {m} are there altogether{then}?",

@@ -215,9 +215,11 @@ def _ask_change(sheet: TableSheet, draw: Draw, split: str) -> dict[str, Any] | N
 
 
 def _draw_adjacent_times(sheet: TableSheet, draw: Draw, line: Line) -> tuple[Line, str] | None:
-    """Returns (line of a time and the one before it, name of the later)."""
+    """Returns (line of a time and the one right before it, name of the later)."""
     by_time = sorted(range(len(line.refs)), key=lambda i: sheet.get_sort_key(line.refs[i].time))
     index = draw.integer(1, len(by_time) - 1)
+    if not sheet.is_next(*(line.refs[i].time for i in by_time[index - 1 : index + 1])):
+        return None
     pair = line.select([by_time[index - 1], by_time[index]])
     return pair, pair.names[1]
 
@@ -262,7 +264,7 @@ def _ask_percent_change(sheet: TableSheet, draw: Draw, split: str) -> dict[str, 
     if comparison is None:
         return None
     line, early, late, a, b = comparison
-    if not a or sheet.measures[line.refs[0].measure].kind in ("temperature", "percent"):
+    if a <= 0 or sheet.measures[line.refs[0].measure].kind in ("temperature", "percent"):
         return None
     slots = make_slots(sheet, line.shared, draw) | {"a": early, "b": late}
     if b > a > 0 and draw.chance(0.35):
@@ -334,9 +336,7 @@ def _ask_sum_all(sheet: TableSheet, draw: Draw, split: str) -> dict[str, Any] | 
         question = phrase("how_many_all", split, draw, m=m, many=line.plural, then=time_phrase)
     else:
         question = phrase("sum_all", split, draw, **slots)
-    if (is_over_times and line.plural not in question) or (
-        len(sheet.times) > 1 and not is_over_times and line.shared.time < 0
-    ):
+    if is_over_times and line.plural not in question:
         return None
     if not is_over_times and sheet.total >= 0:
         ref = line.refs[0]._replace(entity=sheet.total)

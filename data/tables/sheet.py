@@ -39,7 +39,7 @@ SCALE_NOTES = (
     "{what} are in {scale}s.",
     "{what} in {scale}s.",
     "{what} are given in {scale}s.",
-    "Numbers are stated in {scale}s.",
+    "{what} are stated in {scale}s.",
     "{what} are expressed in {scale}s unless noted otherwise.",
 )
 
@@ -152,9 +152,12 @@ class TableSheet:
         case = draw.choice((str, str, str.capitalize, str.title))
         units = draw.choice(("header", "header", "cell", "first", "none"))
         self.case, location = case, draw.choice(("corner", "header", "paragraph", "paragraph"))
+        is_of_all = all(self.get_scale(m) for m in range(len(self.measures)))
+        if location == "corner" and not is_of_all:
+            location = "header"  # a corner speaks of all numbers of the table
         self.headers = [self._make_header(m, units, location) for m in range(len(self.measures))]
         corner = self._make_corner(location)
-        self._write_paragraphs(corner, location)
+        self._write_paragraphs(corner, location, is_of_all)
         if self.shape in ("report", "series"):
             self.headers = [draw.choice((h, h, f"{h}:")) if self.shape == "report" else h for h in self.headers]
         if self.shape == "report":
@@ -233,7 +236,7 @@ class TableSheet:
     def _format_cell(self, ref: Ref, is_first_row: bool) -> str:
         return figures.format_cell(self.values[ref], self.styles[ref.measure], is_first_row)
 
-    def _write_paragraphs(self, corner: str, location: str) -> None:
+    def _write_paragraphs(self, corner: str, location: str, is_of_all: bool) -> None:
         draw, scale = self.draw, next(filter(None, self.scales), "")
         self.paragraphs: list[str] = []
         about = join_words([measure.name for measure in self.measures[:2]])
@@ -244,7 +247,8 @@ class TableSheet:
                 draw.choice(CAPTIONS).format(about=about, whose=owner, Whose=owner[0].upper() + owner[1:])
             )
         if scale and location == "paragraph":
-            subject = "All figures" if all(self.scales) else "Amounts"
+            scaled = [measure.name for measure, own in zip(self.measures, self.scales, strict=True) if own]
+            subject = draw.choice(("All figures", "Numbers")) if is_of_all else f"Figures for {join_words(scaled)}"
             self.paragraphs.append(draw.choice(SCALE_NOTES).format(what=subject, scale=scale))
 
     # --- Queries.
@@ -258,6 +262,10 @@ class TableSheet:
         """Whether the refs are all numbers of a line."""
         is_over_times = refs[0].time != refs[-1].time
         return len(refs) == (len(self.times) if is_over_times else len(self.list_non_totals()))
+
+    def is_next(self, early: int, late: int) -> bool:
+        """Returns whether a time is the year or quarter right after another."""
+        return int(self.times[late][-4:].lstrip("Q")) - int(self.times[early][-4:].lstrip("Q")) == 1
 
     def get_sort_key(self, time: int) -> str:
         """Returns a key that sorts times."""

@@ -199,7 +199,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     "changed": (
         "{x} {rose} by {v} from {a} to {b}",
         "from {a} to {b}, {x} {rose} by {v}",
-        "the change in {X} from {a} to {b} was {v}",
+        "{x} moved by {v} from {a} to {b}",
         "{x} changed by {v} between {a} and {b}",
         "{x} {rose} by {v} between {a} and {b}",
         "{x} in {b} was {v} {higher} than in {a}",
@@ -209,7 +209,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "from {a} to {b}, {x} {rose} by {v}%",
         "{x} changed by {v}% between {a} and {b}",
         "{x} {rose} by {v} percent from {a} to {b}",
-        "the change in {X} from {a} to {b} was {v}%",
+        "{x} moved by {v}% from {a} to {b}",
         "between {a} and {b} {x} {rose} by {v} percent",
     ),
     "two": (

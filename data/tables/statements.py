@@ -136,8 +136,8 @@ def phrase_number(sheet: TableSheet, m: int, value: Decimal, draw: Draw) -> str:
     text = figures.format_number(value, style._replace(grouped=style.grouped and draw.chance(0.8)))
     if style.places and "." in text and (draw.chance(0.5) or not value % 1):
         text = text.rstrip("0").rstrip(".")
-    if sheet.scales[m] and draw.chance(0.4):
-        text = f"{text} {sheet.scales[m]}"
+    if sheet.scales[m]:  # a unit without the scale would say another number
+        text = f"{text} {sheet.scales[m]}" if draw.chance(0.4) else text
     elif measure.unit in ("$", "€", "£"):
         text = f"{'-' if value < 0 else ''}{measure.unit}{text.lstrip('-')}" if draw.chance(0.4) else text
     elif measure.unit == "%":
@@ -256,7 +256,8 @@ def _state_change_in(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | Non
     pairs = [
         pair
         for pair in itertools.pairwise(by_time)
-        if (a := sheet.values[line.refs[pair[0]]]) != (b := sheet.values[line.refs[pair[1]]])
+        if sheet.is_next(*(line.refs[i].time for i in pair))
+        and (a := sheet.values[line.refs[pair[0]]]) != (b := sheet.values[line.refs[pair[1]]])
         and ((b > a) == is_more) == is_true
     ]
     if not pairs:

@@ -203,10 +203,9 @@ def _ask_respective(sheet: ReportSheet, draw: Draw) -> dict[str, Any]:
 def _ask_count(sheet: ReportSheet, draw: Draw) -> dict[str, Any]:
     item = _draw_item(sheet, draw)
     values = sorted(sheet.values[item].values())
-    limit = (values[0] + values[1]) / 2 if draw(0, 1) else values[0] - 1
+    limit = ((values[0] + values[1]) / 2 if draw(0, 1) else values[0] - 1).quantize(Decimal("0.1"))
     years = [str(year) for year in sheet.years if sheet.values[item][year] > limit]
-    bound = f"{limit.quantize(Decimal('0.1')):,f}"
-    question = f"How many years did {item} exceed {bound} {sheet.scale}?"
+    question = f"How many years did {item} exceed {limit:,f} {sheet.scale}?"
     return _make_question(question, len(years), "##".join(years), "count", "table", "")
 
 
