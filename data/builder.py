@@ -130,8 +130,8 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     @classmethod
     def version_of(cls, options: Mapping[str, Any]) -> tfds.core.Version:
         """Returns the version of the records with some options."""
-        is_made = cls.MADE_VERSION is not None and not any(options[name] for name in cls.PATHS)
-        return cls.MADE_VERSION if is_made else cls.VERSION
+        is_made = not any(options.get(name) for name in cls.PATHS)
+        return (is_made and cls.MADE_VERSION) or tfds.core.Version(cls.VERSION)
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from jax.extend.core import Literal
 from jax.interpreters import partial_eval as pe
 
@@ -30,8 +31,8 @@ def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float
         if name == "scan":
             times = options["length"]
         elif name == "while":
-            operands = [x for own in options["cond_jaxpr"].jaxpr.eqns for x in own.invars if isinstance(x, Literal)]
-            times = max((int(x.val) for x in operands if not x.aval.shape), default=1)
+            operands = [x for own in options["cond_jaxpr"].jaxpr.eqns for x in own.invars]
+            times = max((int(x.val) for x in operands if isinstance(x, Literal) and np.ndim(x.val) == 0), default=1)
         elif name == "shard_map":
             times = options["mesh"].size
         elif name == "pallas_call":
