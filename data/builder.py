@@ -128,10 +128,10 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         return all_options
 
     @classmethod
-    def version_of(cls, options: Mapping[str, Any]) -> tfds.core.Version:
+    def version_of(cls, options: Mapping[str, Any]) -> Any:
         """Returns the version of the records with some options."""
         is_made = not any(options.get(name) for name in cls.PATHS)
-        return (is_made and cls.MADE_VERSION) or tfds.core.Version(cls.VERSION)
+        return (is_made and cls.MADE_VERSION) or cls.VERSION
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:

@@ -154,6 +154,7 @@ def test_a_question_is_in_one_split(tmp_path):
         ("train-test-split/testset.json", "test"),
         ("train-test-split/problems.json", ""),
         ("test/train-test-split/problems.json", "test"),
+        ("train.tar/test.json", "test"),
         ("contest.json", ""),
         ("train/latest.json", "train"),
     ],
