@@ -117,7 +117,7 @@ def test_changes_in_percent_have_a_base_above_zero():
         if min(sheet.values.values()) < 0 and sheet.times:
             found = [questions._ask_percent_change(sheet, sheet.draw, "train") for _ in range(10)]
             derivations += [question["derivation"] for question in found if question]
-    assert len(derivations) > 20 and not any("/-" in derivation for derivation in derivations)
+    assert len(derivations) > 20 and not any("/(-" in derivation for derivation in derivations)
 
 
 def test_sums_over_one_of_several_times_name_it():
