@@ -18,6 +18,7 @@ import pytest
 
 from numjax import modes
 from numjax.errors import UsageError
+from numjax.nn import cross_entropy
 from numjax.plan import arithmetic, flops, topology
 from numjax.plan.hlo import Collective, Program
 from numjax.plan.plan import FILE, PROGRAM, _prepare
@@ -126,6 +127,25 @@ def test_a_loop_that_may_end_early_counts_as_its_most_rounds():
     assert flops.count(jax.make_jaxpr(run)(*shapes)) == 5 * 2 * 8 * 16 * 16
     program = Program(jax.jit(run).lower(*shapes).compile().as_text())
     assert max(program.times.values()) == 5
+
+
+def test_a_loss_over_a_vocabulary_counts_all_positions():
+    """Which ones are scored is not known before the run."""
+    rows, length, width, vocabulary = 4, 32, 8, 512
+    targets = jnp.zeros((rows, length), jnp.int32)
+
+    def loss(hidden, kernel, weights):
+        options = dict(size=vocabulary, chunk_rows=16)
+        return cross_entropy.total_log_prob(hidden, kernel, targets, weights, **options)
+
+    shapes = [
+        jax.ShapeDtypeStruct(shape, "float32")
+        for shape in ((rows, length, width), (vocabulary, width), (rows, length))
+    ]
+    step = jax.grad(loss, (0, 1))
+    assert flops.count(jax.make_jaxpr(step)(*shapes)) == 3 * 2 * rows * length * width * vocabulary
+    program = Program(jax.jit(step).lower(*shapes).compile().as_text())
+    assert rows * length // 16 in program.times.values()
 
 
 def test_a_condition_counts_the_most_flops_and_the_mean_traffic():

@@ -300,9 +300,10 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
     no_bias = None if bias is None else jnp.zeros(bias.shape, jnp.float32)
     no_hidden = jnp.zeros((len(order), hidden.shape[-1]), hidden.dtype)
     zeros = (jnp.float32(0), jnp.zeros(kernel_VD.shape[::-1], jnp.float32), no_bias, no_hidden)
-    # The first bound says how many rounds there are at most: `numjax.plan` reads it.
+    # `numjax.plan` reads the first bound: how many rounds there are at most.
+    n_chunks, most_chunks = -(-n_scored // chunk_size), len(order) // chunk_size
     _, (total, *d_arrays) = jax.lax.while_loop(
-        lambda state: (state[0] < len(order) // chunk_size) & (state[0] * chunk_size < n_scored),
+        lambda state: (state[0] < most_chunks) & (state[0] < n_chunks),
         lambda state: (state[0] + 1, chunk(*state)),
         (jnp.int32(0), zeros if gradients else zeros[:1]),
     )

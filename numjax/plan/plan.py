@@ -150,7 +150,7 @@ class _Planner:
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            used = re.search(r"[Uu]sed ([\d.]+\w)", str(error))
+            used = re.search(r"(?:[Uu]sed |temporaries \()([\d.]+\w)", str(error))
             self._refuse(f"the step takes {used[1] if used else 'more'} bytes a chip", self._remedy())
         memory = executable.memory_analysis()
         self.bytes["batch"] = float(_local_bytes(shapes))
