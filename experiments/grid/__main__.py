@@ -1,6 +1,6 @@
 """The grid: every way of writing numbers on every arithmetic operation, on equal data. Cells go to OUT/cells.
 
-    python -m experiments.grid --scale=smoke                       # every row on copy, add and max: half an hour
+    python -m experiments.grid --scale=smoke                       # every row on copy, add and max: over an hour
     python -m experiments.grid --scale=cpu --rows=digits,fone      # one model a row for all columns: an hour each
     python -m experiments.grid --scale=full --size=6x512 --executor=slurm --seeds=3 --resources=timeout=600
     python -m experiments.grid --list                              # what each row can represent
