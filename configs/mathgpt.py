@@ -8,7 +8,7 @@
     numjax train --config=mathgpt:task=articles --workdir=runs/wiki  # pre-training; then, from it:
     numjax train --config=mathgpt:task=equation --config.init_from=runs/wiki --workdir=…
     numjax train --config=mathgpt:paper,reader=none --workdir=… \\
-        --config.scheme.vocab.path=GPT2 --config.init_from=GPT2      # the paper's sizes, one GPU; a folder of GPT-2's
+        --config.scheme.vocab.path=GPT2 --config.init_from=GPT2      # one GPU; GPT2: a folder with GPT-2's files
 
 Arguments: smoke | laptop | overnight | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
 reader=scratch|minilm|none (an encoder of the problem; scratch is the default of task=problems; none: only a decoder);

@@ -23,7 +23,7 @@ REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
 NGRAM = {"embeds.before": dict(name="digit_ngram")}
 NAMED = {"embeds.name": dict(name="number_name")}
 KNOWN = {part: anchor.KNOWN[part] for part in ("embeds.before", "positions.rank", "positions.sequence")}
-SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes
+SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # for heads with thousands of classes
 
 
 def _spelled(name: str, **options: object) -> dict[str, object]:

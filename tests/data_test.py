@@ -459,3 +459,14 @@ def test_command_line(tmp_path, capsys):
     assert build.main(["mwpas", f"--data_dir={tmp_path}", "--sizes=400"]) == 2
     assert capsys.readouterr().err == "mwpas: no option sizes; did you mean size?\n"
     assert build.main(["text", f"--data_dir={tmp_path}", f"--path={tmp_path / 'nowhere'}"]) == 3
+
+
+def test_generated_records_have_a_version_of_their_own(tmp_path):
+    """A change of the generator leaves results on a user's files as they are."""
+    builder = data.find_builder("tatqa")
+    assert builder.version_of({"path": ""}) == builder.MADE_VERSION != builder.VERSION
+    assert builder.version_of({"path": "files"}) == builder.VERSION
+    made = data.prepare("tatqa", tmp_path, size=20)
+    assert pathlib.Path(made.data_dir).name == str(made.version) == str(builder.MADE_VERSION)
+    other = data.find_builder("mme")
+    assert other.version_of({}) == other.VERSION
