@@ -234,9 +234,7 @@ def check(folder: pathlib.Path) -> list[Problem]:
     for path, name, expected in _list_tables(folder):
         head, middle, _ = _split(path.read_text(encoding="utf-8"), name)
         if middle != expected:
-            pairs = zip([*middle.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
-            differing = ((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-            number, theirs = next(differing, (middle.count("\n"), ""))  # or its last blank lines
+            number, _, theirs = tables.find_difference(middle, expected)
             problem = f"the table of {name} should have {theirs[:80]!r}"
             problems.append(Problem(path, head.count("\n") + number, problem))
     return problems

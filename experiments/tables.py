@@ -212,6 +212,12 @@ def describe_machines(entries: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(sorted(descriptions)) or "nothing was trained"
 
 
+def find_difference(text: str, expected: str) -> tuple[int, str, str]:
+    """(number of the first line that differs, the line of each text with its end) of two texts that are not equal."""
+    pairs = zip(*([*lines.splitlines(keepends=True), ""] for lines in (text, expected)), strict=False)
+    return next((line, ours, theirs) for line, (ours, theirs) in enumerate(pairs, 1) if ours != theirs)
+
+
 def write_text(path: pathlib.Path, text: str) -> None:
     """Writes a text file.
 

@@ -91,9 +91,7 @@ def check_table(path: pathlib.Path) -> Iterator[Problem]:
         yield Problem(path, 1, f"cannot be rendered ({error!r:.100})")
         return
     if text != expected:
-        pairs = zip([*text.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
-        differing = ((i, pair) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-        line, (ours, theirs) = next(differing, (text.count("\n"), (text[-60:], expected[-60:])))  # its last newlines
+        line, ours, theirs = tables.find_difference(text, expected)
         yield Problem(table, line, f"is {ours[:60]!r}, and its JSON renders {theirs[:60]!r}")
     content = json.loads(path.read_text(encoding="utf-8"))
     for heading, entries in content.get("tables", {}).items():

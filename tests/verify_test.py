@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numjax.bundled.experiments import claims, quotes, report, runs, stored, trials, verify
+from numjax.bundled.experiments import claims, quotes, report, runs, stored, tables, trials, verify
 from numjax.bundled.experiments.luna import gold
 from numjax.bundled.experiments.mathgpt import mathmlben
 from numjax.bundled.experiments.numgpt import settings
@@ -64,6 +64,21 @@ def test_a_table_with_other_newlines_at_its_end_is_named(copy):
     copy.with_suffix(".md").write_text(text + "\n")
     (problem,) = verify.check_table(copy)
     assert problem.line == text.count("\n") + 1 and "and its JSON renders" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "difference"),
+    [
+        ("a\nb\n", "a\nc\n", (2, "b\n", "c\n")),
+        ("a", "a\n", (1, "a", "a\n")),
+        ("a\n", "a\n\n", (2, "", "\n")),
+        ("a\nb\nc\n", "a\n", (2, "b\n", "")),
+        ("", "a", (1, "", "a")),
+    ],
+)
+def test_the_first_line_that_differs_is_found(text, expected, difference):
+    assert tables.find_difference(text, expected) == difference
+    assert tables.find_difference(expected, text) == (difference[0], *difference[:0:-1])
 
 
 @pytest.mark.parametrize(("quoted", "expected", "is_right"), [
@@ -267,6 +282,11 @@ def test_a_front_table_that_is_edited_by_hand_is_named(tmp_path):
     assert "NumGPT" in text.splitlines()[line - 1]
     claims.write(folder)
     assert path.read_text() == text
+    end = text.index("<!-- end of claims -->")
+    path.write_text(f"{text[:end]}\n{text[end:]}")
+    ((_, line, _),) = claims.check(folder)
+    assert line == text[:end].count("\n") + 1
+    claims.write(folder)
     front = tmp_path / claims.README
     text = front.read_text()
     front.write_text(text.replace("| [NumGPT]", "| the best: [NumGPT]").replace(": mantissas", ": all mantissas"))
