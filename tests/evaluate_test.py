@@ -154,17 +154,6 @@ def test_variables_shadow_constants_and_a_sum_frees_its_variable():
         evaluate(v("x"), {"x": "1"})  # type: ignore[dict-item]
 
 
-def test_mixed_numbers():
-    tree = times(3, op("divide", 1, 2))
-    assert evaluate(tree) == Fraction(3, 2) and evaluate(tree, mixed=True) == Fraction(7, 2)
-    for product in (
-        times(3, op("divide", 3, 2)),
-        times("1.5", op("divide", 1, 2)),
-        times(v("x"), op("divide", 1, 2)),
-    ):
-        assert evaluate(product, {"x": 1}) == evaluate(product, {"x": 1}, mixed=True)
-
-
 def equation(*sides: Tree) -> Tree:
     return Tree("U", "eq", sides)
 

@@ -180,11 +180,39 @@ def test_formulas_parse_to_these_trees(formula, tree):
         ("(1,000)", "1000"), ("(2,000,3,000)", "(2000, 3000)"), ("x=1,234,567+2", "x = 1234567 + 2"),
         ("2,500+(1,000+3)", "2500 + (1000 + 3)"), ("(12,345.67)", "12345.67"), ("x^{1,000}", "x^{1000}"),
         (r"(1{,}234)", "1234"), ("(3+1,234)", "3 + 1234"), (r"\textcolor{red}{x+1}", "x + 1"),
+        ("1~234", "1234"), (r"12\ 345\:678", "12345678"), (r"\frac{1~000}{2}", r"\frac{1000}{2}"),
+        ("2~34", r"2 \times 34"), (r"3.141\,592\,65", "3.14159265"), ("0.123~456", "0.123456"),
+        (r"1.234\,56", r"1.234 \times 56"), (r"3.14\,159", r"3.14 \times 159"),
     ],
 )  # fmt: skip
 def test_commas_in_brackets_separate_items_or_thousands(formula, printed):
     tree = parse(formula)
     assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
+
+
+@pytest.mark.parametrize(
+    ("formula", "printed"),
+    [
+        (r"37\frac{1}{2}\%", r"(37 + \frac{1}{2})\%"), (r"22\frac12^\circ", r"(22 + \frac{1}{2})^{\circ}"),
+        (r"2\nicefrac{1}{2}", r"2 + \frac{1}{2}"), (r"2\sfrac12", r"2 + \frac{1}{2}"),
+        (r"2\cfrac12", r"2 + \frac{1}{2}"), (r"\sin 2\frac12", r"\sin(2 + \frac{1}{2})"),
+        (r"\sin 2\frac12 x", r"\sin((2 + \frac{1}{2}) \times x)"), (r"\sin x \frac12", r"\sin(x \times \frac{1}{2})"),
+        (r"3\frac12\frac13", r"(3 + \frac{1}{2}) \times \frac{1}{3}"), (r"2.5\frac12", r"2.5 \times \frac{1}{2}"),
+        (r"2\frac12^2", r"2 \times (\frac{1}{2})^{2}"), (r"2\times\frac12\%", r"2 \times (\frac{1}{2})\%"),
+        (r"2\frac{x}{2}\%", r"2 \times (\frac{x}{2})\%"), (r"x_2\frac12", r"x_{2} \times \frac{1}{2}"),
+    ],
+)  # fmt: skip
+def test_a_whole_number_and_a_fraction_are_a_sum_whatever_sign_follows(formula, printed):
+    tree = parse(formula)
+    assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
+
+
+@pytest.mark.parametrize(
+    ("rule", "symbol"),
+    [("0pt", "binomial"), ("0.0em", "binomial"), ("0", "binomial"), ("0.4pt", "divide"), ("", "divide")],
+)
+def test_a_general_fraction_without_a_rule_is_a_binomial(rule, symbol):
+    assert show(parse(rf"\genfrac{{(}}{{)}}{{{rule}}}{{}}{{5}}{{2}}")) == f"O!{symbol}(N!5, N!2)"
 
 
 @pytest.mark.parametrize(
@@ -194,6 +222,13 @@ def test_commas_in_brackets_separate_items_or_thousands(formula, printed):
         ("a(x)", {"calls": "a"}, "U!times(V!a, V!x)", "F!a(V!x)"),
         ("1,000", {"thousands": "protected"}, "N!1000", "M!L-2(N!1, N!000)"),
         ("1{,}000.5", {"thousands": "none"}, "N!1000.5", "M!L-2(N!1, N!000.5)"),
+        (r"0.123\,456", {"thousands": "none"}, "N!0.123456", "U!times(N!0.123, N!456)"),
+        (
+            r"\sin 2\frac57",
+            {"mixed": False},
+            "F!sin(U!plus(N!2, O!divide(N!5, N!7)))",
+            "F!sin(U!times(N!2, O!divide(N!5, N!7)))",
+        ),
         ("abc", {"words": "words"}, "U!times(V!a, V!b, V!c)", "V!abc"),
         ("\\foo + 1", {"unknown": "symbol"}, "unknown macro \\foo @ 0", "U!plus(V!\\foo, N!1)"),
         ("68\\frac57", {"mixed": False}, "U!plus(N!68, O!divide(N!5, N!7))", "U!times(N!68, O!divide(N!5, N!7))"),

@@ -127,6 +127,7 @@ canonical_trees = st.recursive(leaves, _build_tree, max_leaves=20).filter(lambda
 @example(Tree("O", "int", [Tree("U", "times", [Tree("V", "d"), X])]))
 @example(Tree("O", "minus", [Tree("O", "minus", [X]), Tree("O", "minus", [X, Y])]))
 @example(Tree("M", "M-1x1", [Tree("M", "R!", [Tree("O", "interval(C-C)", [X, Y])])]))
+@example(Tree("U", "plus", [Tree("O", "differential-d", [Tree("O", "int")]), Y]))
 def test_printed_trees_parse_back(tree):
     assert parse(latex(tree)) == tree
 

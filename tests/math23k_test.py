@@ -276,6 +276,20 @@ def test_equations_are_converted_to_latex():
     assert to_latex("x = 2 * 3 %") == r"x = 2 \times 3 \%"
     assert to_latex("x = 2 ^ ( 1 + ( 2 ) ) * [ 4 ] ^ .5") == r"x = 2 ^ { ( 1 + ( 2 ) ) } \times ( 4 ) ^ { .5 }"
     assert to_latex("x=[1]", brackets=True) == "x = [ 1 ]"
+    assert to_latex("x=3(1/2)*4") == r"x = 3 \frac { 1 } { 2 } \times 4"
+    assert to_latex("x=3(5/2)+2.3(1/2)") == "x = 3 ( 5 / 2 ) + 2.3 ( 1 / 2 )"
+
+
+@pytest.mark.parametrize(
+    ("equation", "value"),
+    [
+        ("x=3(1/2)*4", 14), ("x=12(3/4)", Fraction(51, 4)), ("x=2*(1/2)", 1), ("x=2^-1", Fraction(1, 2)),
+        ("x=2^3^2", 512), ("x=2^(1+1)^2*3", 48), ("x=2^-(1+1)", Fraction(1, 4)), ("x=4^.5", 2),
+    ],
+)  # fmt: skip
+def test_equations_have_their_values_in_latex(equation, value):
+    tree = latex.parse(to_latex(equation))
+    assert isinstance(tree, Tree) and solve(tree) == value
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,8 @@ def test_the_task_scores_by_stream_and_by_steps(encoder):
 
 def test_a_number_outside_the_problem_is_not_carried():
     assert carries(parse_equation("x = 12 * 7"), ["12", "7"]) and carries(parse_equation("x = 12 * 60"), ["12"])
+    assert carries(parse_equation("x = 0.50 * .7"), ["0.5", "0.7"])
+    assert not carries(parse_equation("x = 500 + 0.05"), ["5", "0.5"])
     assert not carries(parse_equation("x = 38 + 234"), ["2340", "86"]) and "38" not in CONSTANTS
 
 

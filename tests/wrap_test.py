@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numjax.expr import latex
+from numjax.expr.evaluate import solve
 from numjax.expr.prose.wrap import from_html, wrap_formulas
 from numjax.expr.tree import Tree
 
@@ -59,7 +61,8 @@ def test_text_outside_formulas_is_untouched():
         ("<ul><li>7x\n = 2</li><li>-x = 3<br>y</li>", "7x = 2\n-x = 3\ny"),
         ("{a} \\b", r"\{a\} \textbackslash b"),
         ("____ &nbsp; <b>is", r"\_ is"),
-        ("<math><mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac></math>", "{ a + 1 } / { 2 }"),
+        ("<math><mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac></math>",
+         r"\frac { a + 1 } { 2 }"),
         ("<math><msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup></math>", "x _ { 1 } ^ { 2 }"),
         ("<math><mroot><mi>x</mi><mn>3</mn></mroot><msqrt><mi>a</mi><mn>2</mn></msqrt></math>",
          r"\sqrt [ { 3 } ] { x } \sqrt { a 2 }"),
@@ -70,6 +73,23 @@ def test_text_outside_formulas_is_untouched():
 )  # fmt: skip
 def test_html_becomes_text_and_latex(html, text):
     assert from_html(html) == text
+
+
+@pytest.mark.parametrize(
+    ("html", "value"),
+    [
+        ("6 ÷ ½", 12), ("2½ + 1", Fraction(7, 2)), ("6 × 2½", 15), ("¾", Fraction(3, 4)),
+        ("<math><mn>6</mn><mo>÷</mo><mfrac><mn>3</mn><mn>4</mn></mfrac></math>", 8),
+        ("<math><mn>2</mn><mo>^</mo><mfrac><mn>4</mn><mn>2</mn></mfrac></math>", 4),
+        ("<math><msup><mn>-2</mn><mn>2</mn></msup></math>", 4),
+        ("<math><msup><mn>−3</mn><mn>3</mn></msup></math>", -27),
+        ("<math><mn>3</mn><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", Fraction(7, 2)),
+    ],
+)  # fmt: skip
+def test_formulas_of_html_have_their_values(html, value):
+    (formula,) = FORMULA.findall(wrap_formulas(from_html(html)))
+    tree = latex.parse(formula)
+    assert isinstance(tree, Tree) and solve(tree) == value
 
 
 def test_formulas_of_html_become_trees():

@@ -39,13 +39,11 @@ _MULTIPLIED = frozenset(("⋅", "·", "∗", "*", "×"))
 _DIVIDED = frozenset(("÷", "/", "∕"))
 
 
-def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, mixed: bool = False) -> Value:
+def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None) -> Value:
     """The value of an expression: a Fraction where it is rational, else a float or, off the real line, a complex.
 
     Args:
       variables: values by name.
-      mixed: read a whole number before a proper fraction of whole numbers as their sum: 3 1/2 is 7/2. The tree of
-        their product is the same, and the product is the default.
 
     Raises:
       Unevaluable: it has no value.
@@ -54,7 +52,7 @@ def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, 
         raise Unevaluable(f"more than {DEEPEST} levels deep")
     values = {name: _check_variable(name, value) for name, value in (variables or {}).items()}
     try:
-        return _Evaluation(values, mixed).evaluate(tree)
+        return _Evaluation(values).evaluate(tree)
     except RecursionError:
         raise Unevaluable("nested too deep") from None
     except (OverflowError, ZeroDivisionError, ValueError) as error:
@@ -64,7 +62,7 @@ def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, 
         raise Unevaluable(f"a value is not defined or beyond floats ({error})") from None
 
 
-def solve(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, mixed: bool = False) -> Value:
+def solve(tree: Tree, variables: Mapping[str, Value | int] | None = None) -> Value:
     """The value of x in an equation `x = expression` (either way round), or of an expression as it is.
 
     In a chain x = a = b the first equation counts. Arguments and errors as in `evaluate`; an equation that has to
@@ -73,7 +71,7 @@ def solve(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, mix
     while (tree.type, tree.symbol) == ("U", "and") and tree.children:
         tree = tree.children[0]
     if (tree.type, tree.symbol) != ("U", "eq"):
-        return evaluate(tree, variables, mixed=mixed)
+        return evaluate(tree, variables)
     sides = tree.children or ()
     if len(sides) < 2:
         raise Unevaluable("an equation with one side")
@@ -81,7 +79,7 @@ def solve(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, mix
         if unknown.type == "V":
             if any(node == unknown for node in expression.walk()):
                 raise Unevaluable(f"{unknown.symbol} stands on both sides")
-            return evaluate(expression, variables, mixed=mixed)
+            return evaluate(expression, variables)
     raise Unevaluable("neither side of the equation is a variable alone")
 
 
@@ -92,9 +90,8 @@ def _check_variable(name: str, value: Value | int) -> Value:
 
 
 class _Evaluation:
-    def __init__(self, variables: Mapping[str, Value], mixed: bool):
+    def __init__(self, variables: Mapping[str, Value]):
         self.variables = dict(variables)
-        self.mixed = mixed
         self.terms = MOST_TERMS
         self.work = MOST_WORK
 
@@ -130,8 +127,6 @@ class _Evaluation:
             return self.evaluate(children[0])
         if symbol == "SUP" and len(children) == 2 and children[1] == Tree("O", "compose"):
             return require_real(self.evaluate(children[0]), "degree") * math.pi / 180
-        if symbol == "times" and self.mixed and _is_mixed(children):
-            return self.evaluate(children[0]) + self.evaluate(children[1])
         if symbol == "repeating-decimal" and all(child.type == "N" for child in children):
             return _repeating_decimal(*(child.symbol for child in children))
         operation = OPERATIONS.get(_operation_name(symbol))
@@ -200,16 +195,6 @@ def _repeating_decimal(begin: str, period: str) -> Fraction:
     """The value of a repeating decimal: 0.1 and 6 make 1/6."""
     places = len(begin.partition(".")[2])
     return _parse_number(begin) + _parse_number(period) / ((10 ** len(period) - 1) * 10**places)
-
-
-def _is_mixed(children: Sequence[Tree]) -> bool:
-    if len(children) != 2 or children[0].type != "N" or children[1].symbol != "divide":
-        return False
-    parts = [children[0], *(children[1].children or ())]
-    are_integers = all(part.type == "N" and part.symbol.isdigit() for part in parts)
-    return (
-        are_integers and len(parts) == 3 and len(parts[2].symbol) < 10 and int(parts[1].symbol) < int(parts[2].symbol)
-    )
 
 
 def _operation_name(symbol: str) -> str:

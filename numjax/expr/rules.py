@@ -12,8 +12,8 @@ class Rules(NamedTuple):
     Attributes:
       calls: letters that are functions when a parenthesis follows: f(x) is F!f of x, but a(x) a product. Published:
         none.
-      thousands: "plain" reads 1,000 and 1{,}000 and 1,\\!000 as the number 1000, "protected" only the last two,
-        "none" reads lists of numbers (published). Numbers alone in brackets are a list under "plain" too,
+      thousands: "plain" reads 1,000, 1{,}000 and 1~000 as 1000, "protected" only the last two, "none" reads
+        lists of numbers (published). Numbers alone in brackets are a list under "plain" too,
         such as (100,200), unless a member would begin with 0: (1,000) is a number.
       words: "letters" reads abc as a product of three, as TeX sets it; "words" reads letters that touch as one name.
       unknown: "error" reports a macro that is not known at its column; "symbol" reads it as a variable (published).

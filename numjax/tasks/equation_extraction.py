@@ -30,6 +30,7 @@ CONSTANTS = frozenset("1 2 3 4 5 6 7 8 9 10 12 16 24 30 52 60 100 365 1000 3600 
 # Log odds that the answer is not an integer if the equation's numbers are: 111 of 3,533 problems drawn with seed 5.
 BROKEN = -3.4
 _TOKEN = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+|\S")
+_MIXED = re.compile(r"(?<!\S)([0-9]+) \( ([0-9]{1,9}) / ([0-9]{1,9}) \)")  # 3 ( 1 / 2 ) is 3 1/2
 
 
 class Task(protocols.Task):
@@ -193,38 +194,53 @@ class Task(protocols.Task):
 
 def carries(tree: Tree, numbers: Sequence[str]) -> bool:
     """Whether every number of an equation is one of the problem's, or of `CONSTANTS`."""
-    allowed = CONSTANTS.union(numbers)
-    return all(node.symbol in allowed for node in tree.walk() if node.type == "N")
+    allowed = {_trim_zeros(number) for number in CONSTANTS.union(numbers)}
+    return all(_trim_zeros(node.symbol) in allowed for node in tree.walk() if node.type == "N")
+
+
+def _trim_zeros(number: str) -> str:
+    """0.50 and .5 are 0.5."""
+    whole, point, fraction = number.partition(".")
+    return f"{whole or 0}{point}{fraction}".rstrip("0").rstrip(".") if point else number
 
 
 def to_latex(equation: str, brackets: bool = False) -> str:
-    """Math23K's arithmetic as LaTeX: × for *, \\% for %, exponents in braces.
+    """Math23K's arithmetic as LaTeX: × for *, \\% for %, exponents in braces, 3(1/2) as a mixed number.
 
     Args:
       brackets: keep square brackets, which mean outer parentheses; else write them as parentheses.
     """
-    out: list[str] = []
-    raised: list[int] = []  # depths at which an exponent in brackets began
+    text = " ".join(_convert(_TOKEN.findall(equation), "[]" if brackets else "()"))
+    return _MIXED.sub(_add_fraction, text)
+
+
+def _add_fraction(match: re.Match[str]) -> str:
+    is_proper = int(match[2]) < int(match[3])
+    return rf"{match[1]} \frac {{ {match[2]} }} {{ {match[3]} }}" if is_proper else match[0]
+
+
+def _convert(tokens: Sequence[str], outer: str) -> Iterator[str]:
+    signs = {"*": r"\times", "%": r"\%", "[": outer[0], "]": outer[1]}
+    i = 0
+    while i < len(tokens):
+        end = _find_exponent_end(tokens, i + 1) if tokens[i] == "^" else i + 1
+        if end > i + 1:
+            yield from ("^", "{", *_convert(tokens[i + 1 : end], outer), "}")
+        else:
+            yield signs.get(tokens[i], tokens[i])
+        i = end
+
+
+def _find_exponent_end(tokens: Sequence[str], i: int) -> int:
+    """The index behind the exponent that begins at i: a sign, a number or brackets, and the exponent of these."""
+    i += i < len(tokens) and tokens[i] in "+-"
     depth = 0
-    after_power = False
-    for token in _TOKEN.findall(equation):
-        if token in ")]":
-            depth -= 1
-        symbol = {"*": r"\times", "%": r"\%", "[": "[" if brackets else "(", "]": "]" if brackets else ")"}.get(token)
-        symbol = symbol or token
-        if after_power and token in "([":
-            raised.append(depth)
-            symbol = "{ " + symbol
-        elif after_power:
-            symbol = f"{{ {symbol} }}"
-        if token in "([":
-            depth += 1
-        elif token in ")]" and raised and raised[-1] == depth:
-            raised.pop()
-            symbol += " }"
-        after_power = token == "^"
-        out.append(symbol)
-    return " ".join(out)
+    while i < len(tokens):
+        depth += (tokens[i] in "([") - (tokens[i] in ")]")
+        i += 1
+        if depth <= 0:
+            break
+    return _find_exponent_end(tokens, i + 1) if tokens[i : i + 1] == ["^"] else i
 
 
 def parse_answer(answer: str) -> Value | None:
@@ -237,6 +253,6 @@ def parse_answer(answer: str) -> Value | None:
         pass
     tree = latex.parse(to_latex(answer))
     try:
-        return solve(tree, mixed=True) if isinstance(tree, Tree) else None
+        return solve(tree) if isinstance(tree, Tree) else None
     except Unevaluable:
         return None

@@ -26,6 +26,7 @@ _ANSWER = "[SEP] Final Answer:"
 # full stop, degrees, percent; and units behind a number. A tree has a product of a number and its dollar or unit.
 _DOLLARS = re.compile(r"\A(\s*-?\s*)\\?\$\s*\\times(?![A-Za-z])")
 _IGNORED = re.compile(r"</?m>|\\?\$|(?<!\\)\\[,;: ]|\\degree(?![A-Za-z])|\^\s*\{?\s*\\circ\s*\}?|\\?%|\.\s*\Z")
+_MIXED = re.compile(r"(?<![0-9./]) ([0-9]+)[ ]+ ([1-9][0-9]?)/([1-9][0-9]{0,2}) (?![0-9])", re.VERBOSE)  # 2 1/2
 _UNITS = re.compile(
     r"(?<=[0-9})])\s*(?:(?:\\times\s*)?\\(?:text|mbox|textrm|mathrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?[0-9]\}?)?)\s*\Z"
 )
@@ -149,7 +150,7 @@ def answers_agree(prediction: str, reference: str, tolerance: float = TOLERANCE)
 def parse_answer(answer: str) -> Tree | None:
     """The tree of the value of an answer such as 72, $1,080, 45^\\circ, x = \\frac12 or 3\\text{ cm}; None if it is
     no formula."""
-    text = _IGNORED.sub(" ", _DOLLARS.sub(r"\1", answer))
+    text = _MIXED.sub(r"\1 \\frac{\2}{\3}", _IGNORED.sub(" ", _DOLLARS.sub(r"\1", answer)))
     tree = latex.parse(_UNITS.sub("", text))
     if not isinstance(tree, Tree):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numjax.expr.latex.commands import BIG, FUNCTIONS, INTEGRALS, QUANTIFIERS
 from numjax.expr.latex.fences import parse_fence, parse_left
 from numjax.expr.latex.lexer import END
+from numjax.expr.latex.operands import FRACTION_COMMANDS
 from numjax.expr.latex.reader import ExpressionReader
 from numjax.expr.latex.state import ANNOTATIONS, BARS, MISSING, SCRIPTS, STOPS, Stop, hint, make_leaf
 from numjax.expr.operators import INFIX, PRODUCT
@@ -52,7 +53,12 @@ def parse_application(reader: ExpressionReader, head: Tree) -> Tree:
             factor = reader.parse_operand()
             reader.in_integrand = saved
             if factor is not None:
-                factors.append(factor)
+                number = None
+                if factors and token in FRACTION_COMMANDS:
+                    number = reader.join_mixed_number(start, factors[-1], factor)
+                if number is not None:
+                    factors.pop()
+                factors.append(number or factor)
             elif reader.i == start:
                 break
             if is_last:

@@ -215,8 +215,12 @@ def _parse_general_fraction(reader: ExpressionReader, token: str) -> Tree:
     opener, _, rule, _ = (take_raw_argument(reader) for _ in range(4))
     first = reader.parse_argument()
     second = reader.parse_argument()
-    symbol = "binomial" if opener == ["("] and "".join(rule).startswith("0") else "divide"
+    symbol = "binomial" if opener == ["("] and _is_zero("".join(rule)) else "divide"
     return Tree("O", symbol, [first or MISSING, second or MISSING])
+
+
+def _is_zero(length: str) -> bool:
+    return re.fullmatch(r"[0.]*0[0.]*\D*", length) is not None
 
 
 def _parse_bare_text(reader: ExpressionReader, token: str) -> Tree | None:

@@ -32,6 +32,7 @@ _TOKEN = rf"""
     | \\[A-Za-z]++
     | \\ \s (?=\s) | \\.
     | (?<![_^0-9.]) (?!0[0-9]{{0,2}},[0-9]|MEMBER) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
+    | DECIMALS
     | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # digits may stand apart
     | \. \s* \. \s* \.
     | \. (?:\s*+[0-9])++
@@ -42,8 +43,11 @@ _TOKEN = rf"""
     | \S
     """
 # At most 30 groups, to bound the cost of a match that fails at the end.
-# 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
-_PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
+# 1{,}000, 1,\!000, 1\,000 and 1~000 can only be one number; 1,000 without spaces is one under the rule "plain".
+_SPACE = r"(?: ~ | \\[ ,:;] )"
+_PROTECTED = rf"(?: \s*+ (?: \{{\s*,\s*\}} | ,\s*\\! | {_SPACE} ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
+# 3.141\,592\,65
+_DECIMALS = rf"[0-9]++ \. [0-9]{{3}} (?: {_SPACE} [0-9]{{3}} ){{1,30}}+ (?: {_SPACE} [0-9]{{1,2}} )?+ (?![0-9])"
 # (100,200), [1,100] and \{100,200,300\} are lists all the same, but no list has a member 000 or 050.
 _OPENED = "".join(
     rf"(?<!{open}{sign}[0-9]{{{n}}})" for open in (r"[(\[]", r"\\\{") for sign in ("", "-") for n in (1, 2, 3)
@@ -63,7 +67,10 @@ def _compile(verbatim: str) -> dict[tuple[str, str], re.Pattern[str]]:
     source = _TOKEN.replace("VERBATIM", verbatim)
     return {
         (thousands, words): re.compile(
-            source.replace("GROUPED", grouped).replace("MEMBER", _MEMBER).replace("NAME", name),
+            source.replace("GROUPED", grouped)
+            .replace("DECIMALS", "(?!)" if thousands == "none" else _DECIMALS)
+            .replace("MEMBER", _MEMBER)
+            .replace("NAME", name),
             re.VERBOSE | re.DOTALL,
         )
         for thousands, grouped in _GROUPED.items()

@@ -20,6 +20,8 @@ from numjax.expr.latex.state import (
 from numjax.expr.operators import INFIX, Infix
 from numjax.expr.tree import Tree
 
+# Commands of fractions, which make a mixed number behind a whole one.
+FRACTION_COMMANDS = frozenset([r"\frac", r"\dfrac", r"\tfrac", r"\cfrac", r"\nicefrac", r"\sfrac"])
 _POSTFIX = {"!": "factorial", r"\degree": "degree"}
 ORDER = "D-lpar;&rpar;"
 
@@ -50,6 +52,17 @@ def _continues_name(token: str) -> bool:
 
 def _is_letter(tree: Tree) -> bool:
     return tree.type == "V" and len(tree.symbol) == 1
+
+
+def _add_fraction(whole: Tree, fraction: Tree) -> Tree | None:
+    parts = fraction.children
+    if fraction.type != "O" or not parts:
+        return None
+    if fraction.symbol in ("percent", "degree"):
+        number = _add_fraction(whole, parts[0])
+        return None if number is None else Tree("O", fraction.symbol, [number])
+    is_fraction = fraction.symbol == "divide" and all(part.type == "N" for part in parts)
+    return Tree("U", "plus", [whole, fraction]) if is_fraction else None
 
 
 _STAR = Tree("V", "∗")
@@ -104,6 +117,16 @@ class Operands(ReaderState):
             else:
                 atom = self.parse_scripts(atom)
         return atom
+
+    def join_mixed_number(self, start: int, whole: Tree, fraction: Tree) -> Tree | None:
+        """68 5/7, a whole number and a fraction, is their sum; a sign of percent or degrees is that of both. None for
+        what is no mixed number.
+
+        Args:
+          start: the index of the fraction's token.
+        """
+        is_whole = whole.type == "N" and "." not in whole.symbol and self.tokens[start - 1][-1:] in DIGITS
+        return _add_fraction(whole, fraction) if is_whole and self.rules.mixed else None
 
     def parse_letter(self, token: str, entry: Tree) -> Tree:
         """A letter in a font, a differential, or a function that is called."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from numjax.expr.latex.operands import FRACTION_COMMANDS
 from numjax.expr.latex.sequences import Sequences
-from numjax.expr.latex.state import ANNOTATIONS, BARS, DIGITS, MISSING, STOPS, Stop, hint, make_sign
+from numjax.expr.latex.state import ANNOTATIONS, BARS, MISSING, STOPS, Stop, hint, make_sign
 from numjax.expr.operators import INFIX, JUXTAPOSED, PRODUCT, RELATION, SUM, Infix
 from numjax.expr.symbols import arity
 from numjax.expr.tree import Tree
-
-_FRACTIONS = frozenset([r"\frac", r"\dfrac", r"\tfrac"])
 
 
 class ExpressionReader(Sequences):
@@ -59,15 +58,9 @@ class ExpressionReader(Sequences):
                     if self.i == start:
                         raise Stop(f"{token} is not expected here", start)
                     continue
-                if token in _FRACTIONS and tokens[start - 1][-1:] in DIGITS and self.rules.mixed:
-                    number = parts[-1] if parts else left
-                    if (
-                        number.type == "N"
-                        and "." not in number.symbol
-                        and all(c.type == "N" for c in right.children or ())
-                    ):
-                        # 68 5/7: a whole number and a fraction are a sum.
-                        mixed_number = Tree("U", "plus", [number, right])
+                if token in FRACTION_COMMANDS:
+                    mixed_number = self.join_mixed_number(start, parts[-1] if parts else left, right)
+                    if mixed_number is not None:
                         if parts:
                             parts[-1] = mixed_number
                         else:

@@ -209,6 +209,10 @@ class _ContentReader:
     def convert_number(self, node: Node, level: int) -> Tree:
         kind = node.attributes.get("type", "")
         parts = _split_parts(node)
+        if not self.as_published:
+            if kind == "constant":
+                return Tree("V", self.escape(LETTERS.get(parts[0], parts[0]))) if parts[0] else Tree("W", "")
+            parts = [_to_decimal(part, node) for part in parts]
         if len(parts) == 1:
             return Tree("N", parts[0]) if parts[0] else Tree("W", "")
         if len(parts) != 2 or not all(parts):
@@ -436,6 +440,18 @@ def _make_derivative(sign: str, variables: list[Tree], orders: list[Tree], inner
     return Tree(
         "O", "divide", [numerator, denominators[0] if len(denominators) == 1 else Tree("U", "times", denominators)]
     )
+
+
+def _to_decimal(number: str, node: Node) -> str:
+    """A number with an ASCII sign, in base 10."""
+    number = number.replace("−", "-")
+    base = node.attributes.get("base", "10")
+    if base == "10" or not number:
+        return number
+    try:
+        return str(int(number, int(base)))
+    except ValueError:
+        raise ContentError(f"{number[:40]} is no whole number in base {base[:10]}", node) from None
 
 
 def _split_parts(node: Node) -> list[str]:

@@ -303,6 +303,8 @@ def _print_differential(tree: Tree, children: tuple[Tree, ...]) -> Printed | Non
     if len(children) != 1:
         return None
     variable = children[0]
+    if variable in _BIG_SIGNS:
+        return None
     if variable.children is None and is_letter(variable) and variable.symbol.isascii():
         return rf"\mathrm{{d}} {variable.symbol}", APPLIED
     return rf"\mathrm{{d}}{{{print_tree(variable)[0]}}}", APPLIED

@@ -11,19 +11,21 @@ _SILENT = frozenset(("script", "style", "head", "title"))
 _SCRIPTS = {"sup": "^", "sub": "_"}
 # Elements of presentation MathML whose children take part in a form; all others are read in a row.
 _FORMS = {
-    "mfrac": "{0} / {1}", "msup": "{0} ^ {1}", "msub": "{0} _ {1}", "msubsup": "{0} _ {1} ^ {2}",
+    "mfrac": r"\frac {0} {1}", "msup": "{0} ^ {1}", "msub": "{0} _ {1}", "msubsup": "{0} _ {1} ^ {2}",
     "msqrt": r"\sqrt {0}", "mroot": r"\sqrt [ {1} ] {0}", "mover": "{0} ^ {1}", "munder": "{0} _ {1}",
     "munderover": "{0} _ {1} ^ {2}",
 }  # fmt: skip
+_WORD = re.compile(r"[^\s+−-]\S*")
 _EMPTY = frozenset(("mspace", "mprescripts", "none", "malignmark", "maligngroup"))
 _INVISIBLE = dict.fromkeys(map(ord, "\u2061\u2062\u2063\u2064\u200b\u200c\u200d\ufeff"))
-_POWERS = str.maketrans({"¹": " ^ { 1 } ", "²": " ^ { 2 } ", "³": " ^ { 3 } ", "½": " 1/2", "¼": " 1/4", "¾": " 3/4"})
+_FRACTIONS = {sign: rf" \frac {{ {a} }} {{ {b} }} " for sign, a, b in (("½", 1, 2), ("¼", 1, 4), ("¾", 3, 4))}
+_POWERS = str.maketrans({"¹": " ^ { 1 } ", "²": " ^ { 2 } ", "³": " ^ { 3 } ", **_FRACTIONS})
 # An editor's own marks around MathML in an attribute.
 _EDITOR = str.maketrans({"«": "<", "»": ">", "¨": '"', "§": "&"})
 
 
 def from_html(text: str) -> str:
-    """Plain text with LaTeX's `^ { … }` and `_ { … }` for scripts; backslashes and braces of the text are escaped.
+    """Plain text with LaTeX's `^ { … }`, `_ { … }` and `\\frac`; backslashes and braces of the text are escaped.
 
     Paragraphs, table cells and the like stand on lines of their own. Entities become their characters, MathML (also
     in the `data-mathml` of an image) becomes what one types for it, and a blank to fill in one underscore. Other tags
@@ -120,8 +122,9 @@ def _format_element(element: _Element, in_math: bool) -> str:
         parts = [" ".join(parts)]
     if len(parts) != 1 + max(map(int, re.findall(r"\d", template))):
         return " ".join(parts)
-    # The base of a power needs no braces where it is one word; a script always has them.
+    # The base of a power needs no braces where it is one word without a sign; a script always has them.
     grouped = [
-        part if i == 0 and " " not in part and template[0] == "{" else f"{{ {part} }}" for i, part in enumerate(parts)
+        part if i == 0 and template[0] == "{" and _WORD.fullmatch(part) else f"{{ {part} }}"
+        for i, part in enumerate(parts)
     ]
     return template.format(*grouped)

@@ -45,7 +45,7 @@ _TOKEN = re.compile(
     |(?P<script>(?<![A-Za-z]{{2}})(?<=[A-Za-z])_(?=[A-Za-z0-9](?![A-Za-z]))|_(?=\s*\{{))  # x_1
     |(?P<blank>\\_|_+|(?<![A-Za-z])\?)
     |(?P<letter>[{"".join(_LETTERS)}]|\\(?:{"|".join(m[1:] for m in _LETTERS.values())})(?![A-Za-z]))
-    |(?P<prefix>[√∠∀∃∏∑]|\\(?:surd|sqrt|angle|forall|exists|prod|sum)(?![A-Za-z]))
+    |(?P<prefix>[√∠∀∃∏∑]|\\(?:surd|sqrt|frac|angle|forall|exists|prod|sum)(?![A-Za-z]))
     |(?P<postfix>%|\\%|°|\\degree(?![A-Za-z]))
     |(?P<dollar>\$|\\\$)
     |(?P<open>[(\[{{]|\\\{{)
