@@ -236,10 +236,25 @@ def test_any_output_about_any_table_gives_a_label(rng):
         ("5,200,000", True),
         ("5,200,001", False),
         ("5.2", False),
+        ("$5.2m", True),
+        ("$5.3m", False),
+        ("5,200k", True),
+        ("0.0052bn", True),
     ],
 )
 def test_numbers_are_read_in_the_unit_of_the_table(number, is_right):
     assert judge_claim(f"Sales were {number}", YEARS, "EQUAL", ((1, 1),)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("$1.2bn, 1,234m and 5.2x", ["$1.2", "1,234", "5.2"]), ("up 12.5k or 1.5pp", ["12.5", "1.5"]),
+        ("the 30th of FY2019, 1.5th, 2x4", []), ("1,234.5 and 12.5%", ["1,234.5", "12.5"]),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_statement_is_read_whole_or_not(text, numbers):
+    assert [text[number.start : number.end] for number in find_numbers(text)] == numbers
 
 
 def test_the_time_before_is_found_in_any_order_and_beside_a_measure():

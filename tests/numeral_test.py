@@ -81,7 +81,7 @@ def test_numgpt_rules_find_the_three_kinds():
 
 CELLS = {
     "(134)": "-134", "(0.6)": "-0.6", " ( 35 ) ": "-35", "(1,746)": "-1746", "(.5)": "-0.5", "(0)": "-0",
-    "$ (0.66)": "-0.66", "( \u20ac5 )": "-5", "$(5)": "-5",
+    "$ (0.66)": "-0.66", "( \u20ac5 )": "-5", "$(5)": "-5", "US$ (5)": "-5", "(US$5)": "-5", "A$ (1.5)": "-1.5",
     "(6)%": "-0.06", "(6%)": "-0.06", "(1.5 %)": "-0.015", "(13.9) %": "-0.139", "12 %": "0.12", "12%": "0.12",
     "-12 %": "-0.12", "\u22121,200 %": "-12.00", "+3 %": "0.03", "-0.5 % ": "-0.005",
     "(2019)": "2019", "( 1907 )": "1907", "(2019%)": "-20.19", "(2,019)": "-2019", "(-5)": "-5", "-5": "-5",
@@ -97,7 +97,7 @@ def test_a_cell_with_one_amount_follows_accounting_rules(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["(1.2.3)", "(5%)%", "()", "( )", "%", " %", "(1,23)", "f(5)", "(5) (6)", "(5", "5)"]
+    "text", ["(1.2.3)", "(5%)%", "()", "( )", "%", " %", "(1,23)", "f(5)", "US (5)", "(5) (6)", "(5", "5)"]
 )
 def test_cells_without_one_amount_follow_the_default_rules(text):
     assert numeral.find(text, "accounting") == numeral.find(text)
@@ -137,6 +137,20 @@ WORDS = {
     "5% million, (1,746) thousand, $(9.8) million two": [
         ("5%", "0.05"), ("million", "1000000"), ("(1,746) thousand", "-1746000"), ("$(9.8) million", "-9800000"),
         ("two", "2"),
+    ],
+    "between two hundred and three hundred": [("two hundred", "200"), ("three hundred", "300")],
+    "one hundred and twenty and one hundred and thirty": [
+        ("one hundred and twenty", "120"), ("one hundred and thirty", "130"),
+    ],
+    "one hundred thousand and two hundred and five thousand": [
+        ("one hundred thousand", "100000"), ("two hundred and five thousand", "205000"),
+    ],
+    "two thousand and thirty and seven hundred and two thousand": [
+        ("two thousand and thirty", "2030"), ("seven hundred and two thousand", "702000"),
+    ],
+    "five hundred five hundred; two hundred and three-hundred; a million million; two hundred and three million": [
+        ("five hundred", "500"), ("five hundred", "500"), ("two hundred", "200"), ("three-hundred", "300"),
+        ("million million", "1" + "0" * 12), ("two hundred and three million", "203000000"),
     ],
     "half; million, trillion and 3 billion trillion": [
         ("million", "1000000"), ("trillion", "1" + "0" * 12), ("3 billion trillion", "3" + "0" * 21),

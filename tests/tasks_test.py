@@ -399,6 +399,8 @@ def test_answers_of_any_length_are_rounded_to():
     long = "1." + "0" * 300
     assert generation.rounds_to(Decimal(1), Decimal(long)) and generation.rounds_to(Decimal(long + "4"), Decimal(1))
     assert not generation.rounds_to(Decimal(long + "4"), Decimal(long + "5"))
+    assert generation.rounds_to(Decimal("1000.2"), Decimal("1E+3"))
+    assert not generation.rounds_to(Decimal(1400), Decimal("1E+3")), "tens are no decimals"
 
 
 def test_the_number_is_masked_by_its_offset():

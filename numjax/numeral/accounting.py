@@ -18,8 +18,9 @@ from numjax.numeral import default
 from numjax.numeral.surface import CURRENCY, MINUS, take_apart
 from numjax.types import Span
 
+_SIGN = rf"(?:[A-Z]{{0,3}}[{CURRENCY}])?"  # $, US$
 _CELL = re.compile(
-    rf"\s*(?:[{CURRENCY}]?\s*(?P<open>\()\s*[{CURRENCY}]?\s*(?P<inside>[0-9.,]+)\s*(?P<percent>%?)\s*\)\s*(?P<outside>%?)|"
+    rf"\s*(?:{_SIGN}\s*(?P<open>\()\s*{_SIGN}\s*(?P<inside>[0-9.,]+)\s*(?P<percent>%?)\s*\)\s*(?P<outside>%?)|"
     rf"(?P<sign>[{MINUS}+]?)(?P<plain>[0-9.,]+)\s+%)\s*"
 )
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")

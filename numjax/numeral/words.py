@@ -8,6 +8,7 @@
 | `two trillion five hundred billion` | 2500000000000 | every scale adds what is smaller behind it |
 | `3 million` `$(9.8) million` `two trillion` | 3000000, … | scale words multiply what is before them |
 | `2 million five hundred` | 2000000, 500 | a number in digits takes scale words only |
+| `two hundred and three hundred` | 200, 300 | a scale word multiplies nothing that holds one as large |
 | `five-ten` `six, seven` `nineteen eighty-four` | 5, 10; 6, 7; 19, 84 | several numbers |
 | `a hundred` `million` | 100, 1000000 | a scale word alone is once itself; "a" is not part of it |
 | `minus five` `five percent` | 5 | only marks (`-`, `%`) change a value, words do not |
@@ -165,6 +166,10 @@ def _find_number(tokens: Sequence[_Token], index: int) -> tuple[int, int, Decima
             first_index, index, value = scale_index, scale_index, Decimal(1)
         elif matches:
             index += matches[0].end
+            end_index = _find_end(tokens, first_index, index)
+            if end_index < index:
+                matches = text_to_num.find_numbers(tokens[first_index:end_index], "en", 0.0)
+                index = first_index + matches[0].end
             if matches[0].is_ordinal:
                 continue
             # The library spells the value with digits: its float would not be exact.
@@ -173,6 +178,20 @@ def _find_number(tokens: Sequence[_Token], index: int) -> tuple[int, int, Decima
             return None
         return first_index, *_add_smaller(tokens, *_apply_scales(tokens, index, value))
     return None
+
+
+def _find_end(tokens: Sequence[_Token], first: int, end: int) -> int:
+    """The index behind the number from `first` to `end`, where the library may have read on into the next one: "two
+    hundred and three" before another "hundred" ends behind "two hundred"."""
+    behind = end + (end < len(tokens) and tokens[end].word == "-")
+    scale = SCALES.get(tokens[behind].word, 0) if behind < len(tokens) else 0
+    largest = [i for i in range(first, end) if SCALES.get(tokens[i].word, 0) >= scale > 0]
+    if not largest or largest[-1] == end - 1:
+        return end
+    # "… and three hundred and seven" before "thousand": the last "and" is within the next number.
+    inside = "hundred" if scale > SCALES["hundred"] else ""
+    joints = (i for i in range(largest[-1] + 1, end) if tokens[i].word == "and" and tokens[i - 1].word != inside)
+    return max(joints, default=largest[-1] + 1)
 
 
 def _add_smaller(tokens: Sequence[_Token], index: int, value: Decimal) -> tuple[int, Decimal]:

@@ -177,7 +177,8 @@ def rounds_to(prediction: Decimal, answer: Decimal) -> bool:
     with localcontext(prec=len(prediction.as_tuple().digits) + len(answer.as_tuple().digits) + 50):
         # Numbers of other magnitudes differ anyway, and quantising them could need any number of digits.
         is_near = abs(prediction.adjusted() - answer.adjusted()) <= 1
-        return prediction == answer or (is_near and prediction.quantize(answer) == answer)
+        place = Decimal(1).scaleb(min(0, int(answer.as_tuple().exponent)))  # 1E+3 has no decimals
+        return prediction == answer or (is_near and prediction.quantize(place) == answer)
 
 
 def _log10(value: Decimal) -> float:

@@ -24,8 +24,8 @@ COUNTS = ("COUNT-ABOVE", "COUNT-BELOW", "COUNT-TEXT", "SIZE")
 CLAIMED = ("EQUAL", *COUNTS, "SUM", "TOTAL", "MEAN", "DIFFERENCE", "MORE-BY", "LESS-BY")
 PERCENTS = ("PERCENT", "UP-PERCENT", "DOWN-PERCENT")
 DIGITS = 2200  # enough to add the largest and the smallest number that a cell can hold
-_SCALE_WORD = re.compile(r"\s?(thousand|million|billion)s?\b", re.IGNORECASE)
-_SCALES = {"thousand": 1, "million": 2, "billion": 3}
+_SCALE_WORD = re.compile(r"(?:\s?(thousand|million|billion)s?|(k|mn?|bn))\b", re.IGNORECASE)
+_SCALES = {"t": 1, "k": 1, "m": 2, "b": 3}  # by the first letter
 _WORD = re.compile(r"\w+")
 
 
@@ -151,7 +151,7 @@ def _find_factor(statement: str, grid: Grid, cell: Cell, number: NumberSpan, oth
     ("5,200,000"). Of both readings the one counts that is nearer to one of `others`, numbers of the table.
     """
     match = _SCALE_WORD.match(statement, number.end)
-    scale = _SCALES[match[1].lower()] if match else 0
+    scale = _SCALES[match[0].strip()[0].lower()] if match else 0
     row, column = cell
     table_scale = next(filter(None, map(find_scale, (grid.rows[0][column], grid.rows[row][0], grid.rows[0][0]))), 0)
     factor = Decimal(1000) ** (scale - table_scale)

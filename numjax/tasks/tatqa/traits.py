@@ -50,7 +50,7 @@ _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
 _UNIT = re.compile(r"[(\[][^)\]]*[)\]]|,.*$|:$")
 _STOP = frozenset("the a an of in on at for and or to by with from is was were are be s".split())
 _TOTAL = re.compile(r"\s*(?:grand |sub)?totals?\b|\s*(?:all|sum|overall)\b", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)\s?%?")
+_NUMBER = re.compile(r"(?<![\w.])[-−]?[$€£¥]?\d++(?:,\d{3})*+(?:\.\d++)?+(?=(?i:k|mn?|bn|x|pp)?(?!\w))\s?%?")
 _WORDS = {
     word: number
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
