@@ -84,6 +84,8 @@ def test_distances_and_neighbours_are_those_of_brute_force(rng, metric):
         others = sorted((theirs[i, j], j) for j in range(25) if j != i)
         assert near[i].tolist() == [j for _, j in others[:4]]
         assert neighbours.find_rank(distances, i, others[6][1]) == 7
+        with pytest.raises(UsageError, match="not among its own neighbours"):
+            neighbours.find_rank(distances, i, i)
 
 
 def test_of_equal_neighbours_the_earlier_comes_first_and_a_zero_vector_is_no_direction():
@@ -385,7 +387,14 @@ def test_positions_are_those_of_the_stack_that_has_them(rng):
         model = types.SimpleNamespace(system=types.SimpleNamespace(config=config), params={"backbone": backbone})
         vectors = inspect.embed_positions(model, 5, first=1)
         assert vectors.shape == (5, width)
-        np.testing.assert_array_equal(vectors, backbone[name]["order_sequence"]["places"][3:8])
+        table = backbone[name]["order_sequence"]["places"]
+        np.testing.assert_array_equal(vectors, table[3:8])
+        with pytest.raises(
+            UsageError, match=f"{len(table) - 1} positions are more than the context of {len(table) - 2}"
+        ):
+            inspect.embed_positions(model, len(table) - 1)
+        with pytest.raises(UsageError, match="neither may be negative"):
+            inspect.embed_positions(model, 2, first=-3)
 
 
 def test_the_figures_of_two_runs(workdirs, tmp_path, capsys):

@@ -38,13 +38,13 @@ STEP = {"optim.steps": 1, "eval.every": 1, "checkpoint.every": 1}
 
 
 def make_writer(folder, *words: str) -> api.Loaded:
-    """An untrained model of the task `generation` with blocks set by words."""
+    """An untrained model, of the task `generation` by default, with blocks set by words."""
     words = ("task=generation:answer=number,size=400", *words)
     config = blocks.apply_changes(numgpt.get_config("smoke,task=generation"), words)
     mesh = shard.make_mesh()
     system = assemble(config, folder)
     blank = api.Loaded(system, {}, 0, mesh)
-    batch = next(blank.batches(blank.encode([{"question": "Q: How many are 3 and 4? A:", "answer": "7"}])))
+    batch = next(blank.batches(blank.encode([{"id": 1, "question": "Q: How many are 3 and 4? A:", "answer": "7"}])))
     params = jax.jit(lambda: system.model.init(jax.random.key(0), batch)["params"])()
     return api.Loaded(system, jax.device_put(params, shard.replicated(mesh)), 0, mesh)
 
@@ -293,6 +293,22 @@ def test_candidates_of_an_exact_number_head_have_the_likelihoods_of_score(exact_
         positive = [candidate for candidate in candidates if Decimal(candidate.value) > 0]
         scores = model.score([{"question": f"Q: {question} A:", "answer": c.value} for c in positive])
         np.testing.assert_allclose([candidate.log_prob for candidate in positive], scores, rtol=1e-4)
+
+
+@pytest.mark.parametrize("backbone", ["decoder", "encoder_decoder"])
+def test_answers_that_begin_without_a_blank_are_scored_so(backbone, tmp_path):
+    words = ("embeds.numeral=fone:integer=7,fraction=2", "heads.next=fone:integer=7,fraction=2")
+    task = f"task=word_problem:form=mawps,encoder={backbone != 'decoder'},size=400"
+    model = make_writer(tmp_path, *words, task, f"backbone={backbone}:layers=1,width=32,heads=2")
+    ranked = {
+        3: [generate.Generation("", "7", [{"value": "7"}], -1.0, True)],
+        4: [generate.Generation("", " x = 12 * 7", [{"value": "84"}], -1.0, True)],  # of a formula
+        5: [generate.Generation("", "7", [{"value": "7"}], -1.0, False)],
+    }
+    found = answers._score_neighbours(model, list("012345"), dict.fromkeys(ranked, "What is 3 + 0?"), ranked)
+    assert [*found] == [3] and {candidate.value for candidate in found[3]} == {"3", "6", "7", "8"}
+    records = [{"id": c.value, "question": "What is 3 + 0?", "answer": c.value} for c in found[3]]
+    np.testing.assert_allclose([c.log_prob for c in found[3]], model.score(records), rtol=1e-4)
 
 
 def test_a_large_model_is_asked_for_fewer_numbers(spelling_writer, monkeypatch):

@@ -18,6 +18,14 @@ def draw_numbers(rng, count: int, most: int = 3000) -> list[str]:
     return [str(n) for n in rng.choice(np.arange(-5, most), count, replace=False)]
 
 
+def test_vectors_of_any_length_get_length_1(rng):
+    x = rng.normal(size=(40, 5))
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    for power in (-300, -200, 0, 200, 300):
+        np.testing.assert_allclose(naik.normalize(x * 10.0**power), unit, rtol=1e-14)
+    assert not naik.normalize(np.zeros((2, 3))).any() and naik.normalize(np.zeros((0, 3))).shape == (0, 3)
+
+
 def test_triples_of_a_list_are_those_of_brute_force(rng):
     triples = naik.make_magnitude_triples([*draw_numbers(rng, 80, 200), "7.5", "1e3"])
     values = [Decimal(text) for text in triples.numbers]

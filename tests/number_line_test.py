@@ -37,6 +37,15 @@ def test_close_vectors_far_from_the_origin_are_separated():
     np.testing.assert_array_equal(neighbours, number_line.natural_neighbours(np.arange(50.0), np.arange(50), 4))
 
 
+def test_decimals_as_far_from_a_number_tie():
+    values = np.round(np.arange(1, 1001) / 10, 1)
+    queries = np.arange(1, 999)
+    near = number_line.natural_neighbours(values, queries, 1)
+    np.testing.assert_array_equal(near[:, 0], queries - 1, "the smaller number first")
+    wide = np.asarray([1e-3, 2e-3, 4e-3, 1e9, 1e9 + 3, 1e9 + 4])
+    assert number_line.natural_neighbours(wide, np.asarray([0, 1, 4]), 2).tolist() == [[1, 2], [0, 2], [5, 3]]
+
+
 def test_bad_pools_are_refused():
     with pytest.raises(UsageError, match="no 10 neighbours"):
         number_line.natural_neighbours(np.arange(10.0), np.asarray([0]))
@@ -192,6 +201,17 @@ def test_naik_names_the_numbers_that_a_table_lacks(tmp_path, capsys):
     assert figures["num"]["triples"] == 2 and figures["num"]["missing"] == 128
 
 
+def test_neighbours_and_monotone_count_the_numbers_that_a_table_has(tmp_path, capsys):
+    path = tmp_path / "glove.txt"
+    path.write_text("the 0 1\n" + "".join(f"{n} {np.cos(n / 50):.9f} {np.sin(n / 50):.9f}\n" for n in range(40)))
+    figures = run_geometry(capsys, "monotone", f"--embed={path}", "--numbers=0:99")
+    assert (figures["numbers"], figures["anchors"], figures["missing"]) == (40, 40, 60)
+    figures = run_geometry(capsys, "neighbours", f"--embed={path}", "--lengths=1:2", "--pool=0:99")
+    assert figures["pool"] == [40, 0, 39] and figures["missing"] == 60
+    figures = run_geometry(capsys, "monotone", "--embed=dice:dim=4", "--numbers=1,1.0,1,2,3")
+    assert (figures["numbers"], figures["anchors"], figures["missing"]) == (3, 3, 0)
+
+
 def test_neighbours_and_monotone_print_their_figures(capsys):
     figures = run_geometry(capsys, "neighbours", "--embed=dice:dim=4", "--lengths=1:2", "--queries=20")
     assert figures["f1"] == {"1": 1.0, "2": 1.0} and figures["pool"] == [1000, 0, 999] and figures["k"] == 10
@@ -242,6 +262,10 @@ def test_projector_writes_vectors_and_metadata(tmp_path, capsys):
         (f"naik --embed=dice --numbers={'5,' * 400}x", "'x' is not one number"),
         ("monotone --embed=dice --numbers=0:10000000", "10,000,001 numbers are more than 10,000,000"),
         ("monotone --embed=dice --numbers=1,2,1e400,5", "1e400 is beyond every float"),
+        ("monotone --embed=dice --numbers=1,2,1e9999999999", "1e9999999999 is beyond every float"),
+        ("monotone --embed=dice --numbers=1,2,1e-9999999999", "1e-9999999999 is beyond every float"),
+        ("monotone --embed=dice --numbers=1,2,12e999999999999999999", "an exponent has at most 17 digits"),
+        ("monotone --embed=dice --numbers=/proc/self/mem", "/proc/self/mem cannot be read"),
         ("neighbours --embed=dice --lengths=9", "10,000,000,000 numbers are more than"),
         ("naik --embed=dice --numbers=1:9 --seeds=0", "at least 1"),
         ("neighbours --embed=dice --lengths=0", "digits from 1 to 9"),

@@ -299,6 +299,8 @@ def test_the_settings_of_published_models_are_those_of_their_presets(preset, tmp
         ("bart", {"scaled": False}, 2, "", r"set config\.backbone\.scaled=True"),
         ("bart", {}, 0, "", r"row 2 of its table, and here row 0: set config\.positions\.sequence\.offset=2"),
         ("bert_reader", {}, 2, "", r"offset=0"),
+        ("bert_reader", {}, 0, "roberta", r"offset=2"),
+        ("bart", {}, 2, "blenderbot-small", r"offset=0"),
         ("gpt2", {}, 2, "", r"row 0 of its table, and here row 2: set config\.positions\.sequence\.offset=0"),
         ("bert", {}, 2, "bert", r"offset=0"),
         ("bert", {}, 0, "roberta", r"offset=2"),
@@ -351,6 +353,7 @@ def test_a_config_with_another_activation_or_norm_is_refused(preset, config, mes
     [
         ("bert", {"position_embedding_type": "relative_key"}),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+        ("gpt2", {"scale_attn_weights": False}),
         ("bart", {"scale_embedding": True}),  # PLBART
     ],
 )

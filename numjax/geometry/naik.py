@@ -244,6 +244,9 @@ def select_known(triples: Triples, has_vector: np.ndarray) -> tuple[Triples, lis
 def normalize(x_ND: np.ndarray) -> np.ndarray:
     """Scales vectors to length 1, in float64. A zero vector stays zero."""
     x_ND = np.asarray(x_ND, np.float64)
+    # Squares of extreme components are 0 or infinite. A power of two changes no digit.
+    _, exponents = np.frexp(np.abs(x_ND).max(axis=-1, keepdims=True, initial=0))
+    x_ND = np.ldexp(x_ND, -exponents)
     lengths = np.linalg.norm(x_ND, axis=-1, keepdims=True)
     return x_ND / np.where(lengths == 0, 1, lengths)
 

@@ -82,7 +82,13 @@ def find_candidates(cosines_N: np.ndarray, k: int) -> np.ndarray:
 
 
 def find_rank(distances_NN: np.ndarray, index: int, neighbour: int) -> int:
-    """Finds the rank of `neighbour` among the neighbours of `index`: 1 is the nearest."""
+    """Finds the rank of `neighbour` among the neighbours of `index`: 1 is the nearest.
+
+    Raises:
+      UsageError: both are the same.
+    """
+    if index == neighbour:
+        raise UsageError(f"{index} is not among its own neighbours: give two different indices")
     return int(np.flatnonzero(find_nearest(distances_NN, len(distances_NN))[index] == neighbour)[0]) + 1
 
 

@@ -43,7 +43,11 @@ def natural_neighbours(values_N: np.ndarray, queries_Q: np.ndarray, k: int = K) 
     values_N = _check_ascending(values_N, k)
     window = queries_Q[:, None] + np.concatenate([np.arange(-k, 0), np.arange(1, k + 1)])
     inside = (window >= 0) & (window < len(values_N))
-    gaps = np.where(inside, np.abs(values_N[window % len(values_N)] - values_N[queries_Q, None]), np.inf)
+    queries = values_N[queries_Q, None]
+    gaps = np.abs(values_N[window % len(values_N)] - queries)
+    # 0.2 is as far from 0.1 as from 0.3, and their floats are not: twelve digits decide.
+    digits = 12 - np.ceil(np.log10(np.maximum(np.abs(queries) + gaps, 1e-290)))
+    gaps = np.where(inside, np.round(gaps * 10.0**digits) / 10.0**digits, np.inf)
     # The window ascends, and the sort is stable.
     return np.take_along_axis(window, np.argsort(gaps, axis=1, kind="stable")[:, :k], axis=1)
 

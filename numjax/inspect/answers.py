@@ -121,7 +121,7 @@ def write_answers(model: Loaded, texts: Sequence[str], n_chosen: int, prompt: st
     if head.numbers and head.densities:
         meaning = "the text with any number in it, since the number itself has a density"
     elif head.numbers and head.written_as != "prefix":  # a given prefix would tell the digits
-        candidates = _score_neighbours(model, texts, prompts, candidates)
+        candidates |= _score_neighbours(model, texts, prompts, dict(zip(prompts, ranked, strict=True)))
     shown_index = min(prompts, key=lambda i: abs(i - _SHOWN))
     example = documents.surface(generate.make_prompt(system, prompts[shown_index]))
     return Written(template, example, meaning, tuple(candidates.get(i) for i in range(len(texts))))
@@ -188,23 +188,24 @@ def _score_neighbours(
     model: Loaded,
     texts: Sequence[str],
     prompts: Mapping[int, str],
-    candidates: Mapping[int, tuple[Candidate, ...]],
+    ranked: Mapping[int, Sequence[generate.Generation]],
 ) -> dict[int, tuple[Candidate, ...]]:
     """The likeliest text of each number with its whole probability, and that of the texts with other numbers: the one
-    in the prompt, and one more and one less than the written one."""
-    jobs: list[tuple[int, str, str]] = []  # index, text to score, number in it
-    for i, ranked in candidates.items():
-        best = ranked[0]
-        numbers = dict.fromkeys((best.value, *_list_rivals(best.value, texts[i]))) if best.value else {}
-        jobs += [(i, best.text.replace(best.value, number, 1), number) for number in numbers if best.text[-1:] != "…"]
-    log_probs = score_texts(model, [prompts[i] for i, _, _ in jobs], [f" {text}" for _, text, _ in jobs])
+    in the prompt, and one more and one less than the written one. Left out are texts that had not ended, and those
+    without their number, which then is the value of a formula."""
+    jobs: list[tuple[int, str, str]] = []  # index, text to score with the blanks around it, number in it
+    for i, (best, *_) in ranked.items():
+        value = _make_candidate(best).value
+        if best.ended and value and value in best.text:
+            numbers = dict.fromkeys((value, *_list_rivals(value, texts[i])))
+            jobs += [(i, best.text.replace(value, number, 1), number) for number in numbers]
+    if not jobs:
+        return {}
+    log_probs = score_texts(model, [prompts[i] for i, _, _ in jobs], [text for _, text, _ in jobs])
     scored: dict[int, list[Candidate]] = {}
     for (i, text, number), log_prob in zip(jobs, log_probs.tolist(), strict=True):
-        scored.setdefault(i, []).append(Candidate(text, log_prob, number))
-    return {
-        i: tuple(sorted(scored.get(i, ranked), key=lambda candidate: -candidate.log_prob))
-        for i, ranked in candidates.items()
-    }
+        scored.setdefault(i, []).append(Candidate(text.strip(), log_prob, number))
+    return {i: tuple(sorted(found, key=lambda candidate: -candidate.log_prob)) for i, found in scored.items()}
 
 
 def _list_rivals(written: str, asked: str) -> Iterable[str]:

@@ -19,16 +19,19 @@ def embed_positions(model: Loaded, count: int, first: int = 0) -> np.ndarray:
     An encoder–decoder has a table in each stack: those of the decoder are returned.
 
     Raises:
-      UsageError: the model has no learned positions, or too few.
+      UsageError: the model has no learned positions, or too few; or `first` or `count` is negative.
     """
     names = [name for name, block in model.system.config.positions.items() if block.name == "learned"]
     if not names:
         raise UsageError("this model has no learned positions: load a run with positions.sequence=learned")
-    start = first + model.system.config.positions[names[0]].get("offset", 0)
+    if first < 0 or count < 0:
+        raise UsageError(f"first={first}, count={count}: neither may be negative")
+    offset = model.system.config.positions[names[0]].get("offset", 0)
     backbone = model.params["backbone"]
     # An encoder–decoder and TabBERT have their positions in stacks of their own.
     stack = backbone.get("decoder") or backbone.get("rows") or backbone
     table = stack[f"order_{names[0]}"]["places"]
-    if start + count > len(table):
-        raise UsageError(f"{first + count} positions are more than the context of {len(table)}")
-    return processes.fetch(table)[start : start + count].astype(np.float32)
+    table_of_positions = processes.fetch(table)[offset:]
+    if first + count > len(table_of_positions):
+        raise UsageError(f"{first + count} positions are more than the context of {len(table_of_positions)}")
+    return table_of_positions[first : first + count].astype(np.float32)

@@ -135,7 +135,10 @@ def _value(number: NumberLike) -> Decimal:
         word_spans = [] if parts else words.find(number)
         if parts is None and not (len(word_spans) == 1 and word_spans[0].text == number):
             raise DataError(f"{number[:40]!r} is not one number: write 7, 1,000, -3.5 or seven")
-        value = parts.value if parts else word_spans[0].value
+        try:
+            value = parts.value if parts else word_spans[0].value
+        except ArithmeticError:
+            raise DataError(f"{number[:40]} is out of range: an exponent has at most 17 digits") from None
     if not value.is_finite():
         raise DataError(f"{number} is not a finite number")
     return value

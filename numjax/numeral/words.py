@@ -186,11 +186,11 @@ def _find_end(tokens: Sequence[_Token], first: int, end: int) -> int:
     behind = end + (end < len(tokens) and tokens[end].word == "-")
     scale = SCALES.get(tokens[behind].word, 0) if behind < len(tokens) else 0
     largest = [i for i in range(first, end) if SCALES.get(tokens[i].word, 0) >= scale > 0]
-    if not largest or largest[-1] == end - 1:
+    if not largest:
         return end
     # "… and three hundred and seven" before "thousand": the last "and" is within the next number.
-    inside = "hundred" if scale > SCALES["hundred"] else ""
-    joints = (i for i in range(largest[-1] + 1, end) if tokens[i].word == "and" and tokens[i - 1].word != inside)
+    between = range(largest[-1] + 1, end)
+    joints = (i for i in between if tokens[i].word == "and" and tokens[i - 1].word != "hundred")
     return max(joints, default=largest[-1] + 1)
 
 

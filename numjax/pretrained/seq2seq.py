@@ -65,7 +65,9 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
 def find_function(params: Mapping[str, Any]) -> tuple[bool, dict[str, int]]:
     """The arguments `scaled` and `offsets` of `weights.check_function`."""
     family = _family_of(params)
-    return family is not t5, {"": 2 if family is bart else 0}
+    if family is bart:
+        return True, {"": 2, "blenderbot-small": 0}
+    return family is not t5, {"": 0} | (bert.find_function(params)[1] if family is bert_reader else {})
 
 
 def map_marks(params: Mapping[str, Any]) -> dict[str, int]:

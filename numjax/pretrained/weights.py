@@ -26,7 +26,8 @@ ACTIVATIONS = dict(relu="relu", silu="silu", swish="silu", gelu="gelu", gelu_pyt
     ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh"), "gelu_tanh"
 )
 # Settings of config.json of which numjax has only this value.
-FIXED = {"position_embedding_type": "absolute", "scale_embedding": False, "scale_attn_by_inverse_layer_idx": False}
+FIXED = {"position_embedding_type": "absolute", "scale_embedding": False, "scale_attn_by_inverse_layer_idx": False,
+         "scale_attn_weights": True}  # fmt: skip
 
 
 def has_weights(path: pathlib.Path) -> bool:

@@ -149,13 +149,19 @@ def sort_numbers(numbers: Sequence[str]) -> list[str]:
     return [text for _, text in sorted({float(text): text for text in numbers}.items())]
 
 
+def list_known(embed: str, numbers: Sequence[str], **options: Any) -> list[str]:
+    """The numbers that have a vector, ascending, each value once. Errors as `vectors.make`."""
+    numbers = sort_numbers(numbers)
+    has_vector = vectors.make(embed, **options).has_vector(numbers)
+    return [text for text, is_known in zip(numbers, has_vector, strict=True) if is_known]
+
+
 def embed_numbers(
     embed: str, numbers: Sequence[str], seed: int = 0, **options: Any
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """(the numbers that have a vector, ascending; their values [N]; the vectors [N, D]). Errors as `vectors.make`."""
-    embedding, numbers = vectors.make(embed, seed, **options), sort_numbers(numbers)
-    numbers = [text for text, is_known in zip(numbers, embedding.has_vector(numbers), strict=True) if is_known]
-    return numbers, np.asarray([float(text) for text in numbers]), embedding(numbers)
+    numbers = list_known(embed, numbers, **options)
+    return numbers, np.asarray([float(text) for text in numbers]), vectors.make(embed, seed, **options)(numbers)
 
 
 def export_vectors(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[str]:

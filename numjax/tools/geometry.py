@@ -39,6 +39,7 @@ from numjax.probes.geometry import (
     SEEDS,
     Measures,
     export_vectors,
+    list_known,
     measure_carries,
     measure_monotonicity,
     measure_sweep,
@@ -51,6 +52,7 @@ from numjax.runtime.waiting import Wait
 from numjax.tools.command import Parser, make_parser, report
 
 MAX_NUMBERS = 10_000_000  # numbers of a LIST
+_FURTHEST = 400  # places from the point that a number of a LIST is written with
 SWEEP = sorted({round(10 ** (6 * step / 39)) for step in range(40)})
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 
@@ -72,17 +74,21 @@ def parse_numbers(text: str, flag: str = "--numbers") -> list[str]:
     else:
         path = pathlib.Path(text).expanduser()
         if os.path.isfile(path):  # unlike `Path.is_file`, it accepts lists that are too long for a file name
-            parts = path.read_text(encoding="utf-8", errors="replace").split()
+            try:
+                parts = path.read_text(encoding="utf-8", errors="replace").split()
+            except OSError as error:
+                raise UsageError(f"{flag}: {text} cannot be read: {error.strerror}") from None
         else:
             parts = text.split(",")
     parts = [part.strip() for part in parts if part.strip()]
     if not parts:
         raise UsageError(f"{flag}={text}: an empty list of numbers; give 0:999, 1,2,5 or a file with a number a line")
     try:
-        numbers = [f"{value:f}" for value in vectors.values(parts)]
-        if too_large := [part for part, value in zip(parts, numbers, strict=True) if not math.isfinite(float(value))]:
-            raise DataError(f"{too_large[0][:40]} is beyond every float; leave it out")
-        return numbers
+        numbers = vectors.values(parts)
+        for part, value in zip(parts, numbers, strict=True):
+            if not math.isfinite(float(value)) or abs(value.adjusted()) > _FURTHEST:
+                raise DataError(f"{part[:40]} is beyond every float; leave it out")
+        return [f"{value:f}" for value in numbers]
     except DataError as error:
         raise UsageError(f"{flag}: {error}") from None
 
@@ -205,9 +211,11 @@ def _run_neighbours(flags: argparse.Namespace) -> dict[str, Any]:
         score_neighbours(flags.embed, lengths, pool, flags.k, flags.queries, seed, **options)
         for seed in range(_count_seeds(flags))
     ]
+    known = list_known(flags.embed, pool, **options)
     return {
         "f1": average_scores(scores), "std": _std(scores), "embed": flags.embed, "seeds": len(scores), "k": flags.k,
-        "pool": [len(pool), min(map(float, pool)), max(map(float, pool))], "queries": flags.queries,
+        "pool": [len(known), float(known[0]), float(known[-1])], "missing": len(sort_numbers(pool)) - len(known),
+        "queries": flags.queries,
         "options": options, "metric": "euclid, self left out, ties to the smaller number",
     }  # fmt: skip
 
@@ -221,9 +229,10 @@ def _run_monotone(flags: argparse.Namespace) -> dict[str, Any]:
         measure_monotonicity, flags.embed, numbers, flags.anchors, chords=flags.metric == "chord"
     )
     scores = [measure(seed=seed, **options) for seed in range(_count_seeds(flags))]
+    count = len(list_known(flags.embed, numbers, **options))
     return _summarise(scores) | {
-        "embed": flags.embed, "numbers": len(numbers),
-        "anchors": min(flags.anchors, len(numbers)), "metric": flags.metric, "options": options,
+        "embed": flags.embed, "numbers": count, "missing": len(sort_numbers(numbers)) - count,
+        "anchors": min(flags.anchors, count), "metric": flags.metric, "options": options,
     }  # fmt: skip
 
 

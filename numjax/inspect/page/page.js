@@ -518,7 +518,7 @@ function show(text) {
 
 function step(by) {
   const value = Number(byId("number").value);
-  if (Number.isInteger(value)) show(String(Math.max(0, Math.min(data.high, value + by))));
+  if (Number.isInteger(value) && value >= 0 && value <= data.high) show(String(Math.max(0, Math.min(data.high, value + by))));
   else if (current >= 0) show(data.texts[Math.max(0, Math.min(data.texts.length - 1, current + by))]);
 }
 
