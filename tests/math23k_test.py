@@ -284,7 +284,8 @@ def test_equations_are_converted_to_latex():
     ("equation", "value"),
     [
         ("x=3(1/2)*4", 14), ("x=12(3/4)", Fraction(51, 4)), ("x=2*(1/2)", 1), ("x=2^-1", Fraction(1, 2)),
-        ("x=2^3^2", 512), ("x=2^(1+1)^2*3", 48), ("x=2^-(1+1)", Fraction(1, 4)), ("x=4^.5", 2),
+        ("x=2^3^2", 512), ("x=2^(3^(1+1)-8)*5", 10), ("x=(2^3)^2", 64), ("x=[2^-(1)]*4", 2),
+        ("x=2^(1+1)^2*3", 48), ("x=2^-(1+1)", Fraction(1, 4)), ("x=4^.5", 2),
     ],
 )  # fmt: skip
 def test_equations_have_their_values_in_latex(equation, value):

@@ -60,6 +60,7 @@ def latexml(name: str) -> str:
         ('<cn type="integer" base="16">−FF</cn>', "N!-255"),
         ('<cn type="constant">π</cn>', "V!π"),
         ('<cn type="constant">pi</cn>', "V!π"),
+        ('<cn type="constant">infinity</cn>', "C!infinity"),
         ('<cn type="rational">1<sep/>2</cn>', "O!divide(N!1, N!2)"),
         ('<cn type="complex-cartesian">1<sep/>2</cn>', "U!plus(N!1, U!times(N!2, C!imaginaryi))"),
         ("<infinity/>", "C!infinity"),

@@ -210,8 +210,19 @@ def to_latex(equation: str, brackets: bool = False) -> str:
     Args:
       brackets: keep square brackets, which mean outer parentheses; else write them as parentheses.
     """
-    text = " ".join(_convert(_TOKEN.findall(equation), "[]" if brackets else "()"))
-    return _MIXED.sub(_add_fraction, text)
+    signs = {"*": r"\times", "%": r"\%"} | ({} if brackets else {"[": "(", "]": ")"})
+    tokens = _TOKEN.findall(equation)
+    out: list[str] = []
+    ends: list[int] = []  # of the exponents that are open
+    for i, token in enumerate(tokens):
+        out.append(signs.get(token, token))
+        if token == "^" and i + 1 < len(tokens):
+            out.append("{")
+            ends.append(_find_exponent_end(tokens, i + 1))
+        while ends and ends[-1] == i + 1:
+            out.append("}")
+            ends.pop()
+    return _MIXED.sub(_add_fraction, " ".join(out))
 
 
 def _add_fraction(match: re.Match[str]) -> str:
@@ -219,28 +230,15 @@ def _add_fraction(match: re.Match[str]) -> str:
     return rf"{match[1]} \frac {{ {match[2]} }} {{ {match[3]} }}" if is_proper else match[0]
 
 
-def _convert(tokens: Sequence[str], outer: str) -> Iterator[str]:
-    signs = {"*": r"\times", "%": r"\%", "[": outer[0], "]": outer[1]}
-    i = 0
-    while i < len(tokens):
-        end = _find_exponent_end(tokens, i + 1) if tokens[i] == "^" else i + 1
-        if end > i + 1:
-            yield from ("^", "{", *_convert(tokens[i + 1 : end], outer), "}")
-        else:
-            yield signs.get(tokens[i], tokens[i])
-        i = end
-
-
 def _find_exponent_end(tokens: Sequence[str], i: int) -> int:
     """The index behind the exponent that begins at i: a sign, a number or brackets, and the exponent of these."""
-    i += i < len(tokens) and tokens[i] in "+-"
     depth = 0
-    while i < len(tokens):
+    may_end = False  # behind an operand
+    while i < len(tokens) and not (may_end and depth <= 0 and tokens[i] != "^"):
         depth += (tokens[i] in "([") - (tokens[i] in ")]")
+        may_end = tokens[i] not in "+-^"
         i += 1
-        if depth <= 0:
-            break
-    return _find_exponent_end(tokens, i + 1) if tokens[i : i + 1] == ["^"] else i
+    return i
 
 
 def parse_answer(answer: str) -> Value | None:

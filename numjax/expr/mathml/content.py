@@ -211,7 +211,8 @@ class _ContentReader:
         parts = _split_parts(node)
         if not self.as_published:
             if kind == "constant":
-                return Tree("V", self.escape(LETTERS.get(parts[0], parts[0]))) if parts[0] else Tree("W", "")
+                symbol = LETTERS.get(parts[0], parts[0])
+                return Tree("C" if symbol in CONSTANTS else "V" if symbol else "W", symbol)
             parts = [_to_decimal(part, node) for part in parts]
         if len(parts) == 1:
             return Tree("N", parts[0]) if parts[0] else Tree("W", "")
