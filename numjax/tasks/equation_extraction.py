@@ -210,7 +210,9 @@ def to_latex(equation: str, brackets: bool = False) -> str:
     Args:
       brackets: keep square brackets, which mean outer parentheses; else write them as parentheses.
     """
-    signs = {"*": r"\times", "%": r"\%"} | ({} if brackets else {"[": "(", "]": ")"})
+    signs = {"*": r"\times", "%": r"\%"}
+    if not brackets:
+        signs |= {"[": "(", "]": ")"}
     tokens = _TOKEN.findall(equation)
     out: list[str] = []
     ends: list[int] = []  # of the exponents that are open
