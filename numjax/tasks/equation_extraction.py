@@ -213,7 +213,7 @@ def to_latex(equation: str, brackets: bool = False) -> str:
     signs = {"*": r"\times", "%": r"\%"}
     if not brackets:
         signs |= {"[": "(", "]": ")"}
-    tokens = _TOKEN.findall(equation)
+    tokens: list[str] = _TOKEN.findall(equation)
     out: list[str] = []
     ends: list[int] = []  # of the exponents that are open
     for i, token in enumerate(tokens):
