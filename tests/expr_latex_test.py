@@ -175,24 +175,17 @@ def test_formulas_parse_to_these_trees(formula, tree):
 @pytest.mark.parametrize(
     ("formula", "printed"),
     [
+        # Commas in brackets separate items or thousands.
         ("[0,100)", "[0, 100)"), ("[1,100]", "[1, 100]"), ("(100,200)", "(100, 200)"), ("(-100,100)", "(- 100, 100)"),
         (r"\{100,200,300,400\}", r"\{100, 200, 300, 400\}"), ("f(1,100)", "f(1, 100)"), ("(0,120)", "(0, 120)"),
         ("(1,000)", "1000"), ("(2,000,3,000)", "(2000, 3000)"), ("x=1,234,567+2", "x = 1234567 + 2"),
         ("2,500+(1,000+3)", "2500 + (1000 + 3)"), ("(12,345.67)", "12345.67"), ("x^{1,000}", "x^{1000}"),
         (r"(1{,}234)", "1234"), ("(3+1,234)", "3 + 1234"), (r"\textcolor{red}{x+1}", "x + 1"),
+        # Narrow spaces part groups of three digits.
         ("1~234", "1234"), (r"12\ 345\:678", "12345678"), (r"\frac{1~000}{2}", r"\frac{1000}{2}"),
         ("2~34", r"2 \times 34"), (r"3.141\,592\,65", "3.14159265"), ("0.123~456", "0.123456"),
         (r"1.234\,56", r"1.234 \times 56"), (r"3.14\,159", r"3.14 \times 159"),
-    ],
-)  # fmt: skip
-def test_commas_in_brackets_separate_items_or_thousands(formula, printed):
-    tree = parse(formula)
-    assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
-
-
-@pytest.mark.parametrize(
-    ("formula", "printed"),
-    [
+        # A whole number and a fraction are a sum, whatever sign follows.
         (r"37\frac{1}{2}\%", r"(37 + \frac{1}{2})\%"), (r"22\frac12^\circ", r"(22 + \frac{1}{2})^{\circ}"),
         (r"2\nicefrac{1}{2}", r"2 + \frac{1}{2}"), (r"2\sfrac12", r"2 + \frac{1}{2}"),
         (r"2\cfrac12", r"2 + \frac{1}{2}"), (r"\sin 2\frac12", r"\sin(2 + \frac{1}{2})"),
@@ -202,7 +195,7 @@ def test_commas_in_brackets_separate_items_or_thousands(formula, printed):
         (r"2\frac{x}{2}\%", r"2 \times (\frac{x}{2})\%"), (r"x_2\frac12", r"x_{2} \times \frac{1}{2}"),
     ],
 )  # fmt: skip
-def test_a_whole_number_and_a_fraction_are_a_sum_whatever_sign_follows(formula, printed):
+def test_numbers_of_several_parts_are_read_whole(formula, printed):
     tree = parse(formula)
     assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
 

@@ -220,7 +220,7 @@ def _parse_general_fraction(reader: ExpressionReader, token: str) -> Tree:
 
 
 def _is_zero(length: str) -> bool:
-    return re.fullmatch(r"[0.]*0[0.]*\D*", length) is not None
+    return re.fullmatch(r"\.?0[0.]*+\D*+", length) is not None
 
 
 def _parse_bare_text(reader: ExpressionReader, token: str) -> Tree | None:
