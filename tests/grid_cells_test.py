@@ -96,12 +96,15 @@ def test_a_model_states_a_probability_where_it_draws_every_symbol(head, has_prob
     assert answer.text == "7" and (answer.probability is not None) == has_probability
 
 
-def can_write_places(text: str) -> bool:
-    """Whether 13 digits before the point and 5 behind it hold each number of an answer as it is written."""
-    return all(
-        re.fullmatch(r"-?(0|[1-9][0-9]{0,12})(\.[0-9]{0,4}[1-9])?", number) is not None
-        for number in re.findall(NUMBER, text.replace(" , ", " ; "))
-    )
+def can_write_places(text: str, integer: int = 13) -> bool:
+    """Whether so many digits before the point and 5 behind it hold each number of an answer as it is written."""
+    form = rf"-?(0|[1-9][0-9]{{0,{integer - 1}}})(\.[0-9]{{0,4}}[1-9])?"
+    return all(re.fullmatch(form, number) is not None for number in re.findall(NUMBER, text.replace(" , ", " ; ")))
+
+
+def can_write_slots(text: str) -> bool:
+    """Twenty slots of five digits are more than any problem needs."""
+    return can_write_places(text, 100)
 
 
 def can_write_three_digits(text: str) -> bool:
@@ -120,6 +123,7 @@ def can_write_three_digits(text: str) -> bool:
     [
         ("digits", ("copy", "sort", "frac", "convert"), lambda text: True),
         ("fone", ("add", "sort", "copy", "frac"), can_write_places),
+        ("fone_slots", ("add", "sort", "copy", "frac"), can_write_slots),
         ("p10", ("add", "decadd", "max"), can_write_three_digits),
     ],
 )

@@ -16,7 +16,7 @@ from numjax.numeral import format as formats
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.system import System
 from numjax.tasks.arithmetic import score_answer
-from numjax.types import Example, Features, Number
+from numjax.types import PART, Example, Features, Number
 
 
 class Ability(NamedTuple):
@@ -84,8 +84,12 @@ def _can_write(system: System, row: Features, start: int) -> bool:
 def _list_written(system: System, row: Features, start: int) -> list[Number]:
     """The numbers that `Scheme.decode` gets after generation: a head's, in the form in which it writes them."""
     if writer_of(system).numbers:
-        numerals = to_numeral([n.value for n in _list_answer_numbers(row, start)], system.config.data.digits)
-        return [Number(formats.format(value), value) for value in to_decimals(numerals) if value is not None]
+        numbers = _list_answer_numbers(row, start)
+        numerals = to_numeral([number.value for number in numbers], system.config.data.digits)
+        values = [value for value in to_decimals(numerals) if value is not None]
+        if any(number.surface.startswith(PART) for number in numbers):
+            return system.scheme.join_numbers(row.ids[start:].tolist(), values)
+        return [Number(formats.format(value), value) for value in values]
     return list(row.numbers) if system.scheme.points else []
 
 
