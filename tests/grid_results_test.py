@@ -445,6 +445,7 @@ def test_committed_cells_and_their_table_agree(committed_results):
         ({"key": "another"}, "its settings are not in the file"),
         ({"column": "mul"}, "is another cell: cpu, digits, mul, seed 1"),
         ({"form": 0}, "an older form"),
+        ({"ceiling": {"inside": 0.2}}, "inside: more answers are right than the row can write"),
         ({"seconds": 1.0}, "rows: is not what the committed cells give"),
     ],
 )

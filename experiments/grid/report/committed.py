@@ -34,7 +34,7 @@ def check(results: pathlib.Path) -> Iterator[Problem]:
 
 
 def check_row(content: Mapping[str, Any], path: pathlib.Path) -> Iterator[str]:
-    """Yields what is wrong with the cells of a row's file: fields, names, code that was not committed, settings."""
+    """Yields what is wrong with the cells of a row's file: fields, names, uncommitted code, settings, scores."""
     scale, row = path.parent.parent.name, path.name.removesuffix(".json.gz")
     for name, cell in content.items():
         kind, _, rest = name.partition("/")
@@ -49,6 +49,16 @@ def check_row(content: Mapping[str, Any], path: pathlib.Path) -> Iterator[str]:
             yield f"{name}: made by code that was not committed"
         elif f"settings/{cell['key']}.json" not in content:
             yield f"{name}: its settings are not in the file"
+        elif stream := _find_impossible(cell):
+            yield f"{name}: {stream}: more answers are right than the row can write"
+
+
+def _find_impossible(cell: Mapping[str, Any]) -> str:
+    """A stream whose score is above its ceiling, or ""."""
+    scores = (
+        (stream, scores["exact"], cell["ceiling"].get(stream, 1.0)) for stream, scores in cell["streams"].items()
+    )
+    return next((stream for stream, exact, most in scores if exact is not None and exact > most + 1e-9), "")
 
 
 def compare_table(path: pathlib.Path, content: Mapping[str, Any]) -> str:
