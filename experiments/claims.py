@@ -89,7 +89,7 @@ def judge(claim: Mapping[str, Any], folder: pathlib.Path) -> Verdict:
         verdict, reason = (HELD if not any(margins) else NOT_HELD), ""
     figures = [figure] if reference is None else [figure, reference]
     if "floor" in claim and not any(is_above(f, sign, claim["floor"]) for f in figures):
-        verdict, reason = TOO_SMALL, f"no row is better than {claim['floor_of']}, {claim['floor']:g}"
+        verdict, reason = TOO_SMALL, f"no row is shown to be better than {claim['floor_of']}, {claim['floor']:g}"
     if (counts := content.get("trials", {})) and not figure.task and trials.is_by_task(counts):
         raise KeyError(f"{claim['file']} has trials by task: give the claim the task of its path")
     counts = trials.select(counts, figure.task)

@@ -300,6 +300,17 @@ def test_means_are_those_of_rows_with_every_column(out):
     assert last == sorted(last, reverse=True), "the best on all streams together stands first"
 
 
+def test_the_baseline_copy_stands_among_the_means_and_is_never_bold(tmp_path):
+    write_cells(tmp_path, ["digits", "oracle"], ["add", "mul"])
+    for column in ("add", "mul"):
+        write_cell(tmp_path, make_cell("oracle", column, 0) | {"row": "copy"})
+    files.write(tmp_path)
+    section = find_section((tmp_path / "grid.md").read_text(), "means")
+    rows = [line.strip("| ").split(" | ") for line in section.strip().splitlines()[2:]]
+    assert [row[:2] for row in rows] == [["`copy`", "baselines"], ["`digits`", "layout"]]
+    assert not any("*" in text for text in rows[0]) and all("*" in text for text in rows[1][2:])
+
+
 def load_docs_settings(folder):
     """docs/conf.py as if `folder` were the checkout."""
     (folder / "docs").mkdir(exist_ok=True)

@@ -95,6 +95,16 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
     assert by_row["waves"]["metrics"]["calibration_error"] is None  # its head states no probability of a number
 
 
+def test_the_time_of_a_step_is_that_of_the_steps_asked_for(tmp_path):
+    rates = {100: 2.0, 200: 2.0, 300: 2.2, 400: 0.5, 500: 0.7}
+    lines = [{"split": "train", "step": step, "seconds_per_step": rate} for step, rate in rates.items()]
+    lines.append({"split": "validation", "step": 500, "loss": 1.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert training.load_seconds_per_step(tmp_path) == 2.0
+    assert training.load_seconds_per_step(tmp_path, after=300) == pytest.approx(0.6)
+    assert training.load_seconds_per_step(tmp_path, after=500) == 0
+
+
 CODE = {"module": "digest"}
 
 

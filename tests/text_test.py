@@ -66,6 +66,23 @@ def test_parse_loses_nothing(text):
     assert document.merge(parsed) == parsed
 
 
+@property_settings
+@given(texts)
+@example("5%3")
+def test_what_is_written_is_the_text_up_to_the_first_mark(text):
+    assert document.written_text((*document.parse(text), Mark("[EOS]"), Text("behind"))) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [(["0", "0"], "0 0"), (["1", "2", "3"], "1 2 3"), (["12", "-3"], "12 -3"), (["1.5", "2"], "1.5 2")],
+)
+def test_numbers_with_nothing_between_them_stay_apart(numbers, text):
+    written = [Number(surface, Decimal(surface)) for surface in numbers]
+    assert document.written_text(written) == text
+    assert [s for s in document.parse(text) if isinstance(s, Number)] == written
+
+
 def test_a_text_never_equals_a_mark():
     assert Text("[CLS]") != Mark("[CLS]") and Mark("[CLS]") != Text("[CLS]")
     assert len({Text("[CLS]"), Mark("[CLS]"), Mark("[CLS]")}) == 2 and Text("a") == Text("a")

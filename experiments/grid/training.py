@@ -113,8 +113,9 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
         diverged = str(error)
-    seconds_per_step = _load_seconds_per_step(folder)
-    trained_now = (job.scale.steps - n_before) * seconds_per_step
+    seconds_per_step = load_seconds_per_step(folder)
+    # Of the steps of this process: an earlier one may have run on another machine, or beside other programs.
+    trained_now = (job.scale.steps - n_before) * load_seconds_per_step(folder, n_before)
     overhead = time.monotonic() - begin - waiting - trial_seconds - trained_now
     return Trained(
         *(prepared.records, prepared.abilities, answers, config, rate, tried),
@@ -273,9 +274,10 @@ def load_answers(folder: pathlib.Path, system: System) -> dict[str, Answer]:
     return answers
 
 
-def _load_seconds_per_step(folder: pathlib.Path) -> float:
-    """The median over intervals of the run, so that those with a compilation or an evaluation do not count."""
-    rates = [row["seconds_per_step"] for row in _load_rows(folder, "train")]
+def load_seconds_per_step(folder: pathlib.Path, after: int = 0) -> float:
+    """The median over the intervals of a run that end after a step, so that those with a compilation or an evaluation
+    do not count; 0 without any."""
+    rates = [row["seconds_per_step"] for row in _load_rows(folder, "train") if row["step"] > after]
     return statistics.median(rates) if rates else 0.0
 
 

@@ -147,7 +147,7 @@ def _encode_prompts(system: System, prompts: Sequence[str]) -> tuple[list[Encode
 def _make_generation(system: System, prompt: str, row: EncodedRow, result: Any) -> Generation:
     ids, numbers, log_prob, ended, _ = result
     document = _decode_document(system, row, ids, numbers)
-    return Generation(prompt, text_of(document), _number_fields(document, numbers), log_prob, ended)
+    return Generation(prompt, documents.written_text(document), _number_fields(document, numbers), log_prob, ended)
 
 
 def _add_uncertainty(generation: Generation, described: Sequence[uncertainty.Uncertainty]) -> Generation:
@@ -200,7 +200,7 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
     predictions, extra = {}, {}
     for i, (ids, numbers, log_prob, *_) in enumerate(results):
         document = _decode_document(system, rows[i], ids, numbers)
-        extra[i] = {"text": text_of(document), "log_prob": log_prob}
+        extra[i] = {"text": documents.written_text(document), "log_prob": log_prob}
         predictions[i] = system.task.predicted(document)
         if numbers and not system.task.provides("predicted"):
             extra[i] |= numbers[0].uncertainty()
@@ -219,16 +219,6 @@ def _decode_document(
         known_numbers = given_numbers
     prompt_ids = row.ids.tolist() if row.source is None else None
     return system.scheme.after(given_numbers, prompt_ids).decode(ids, known_numbers)
-
-
-def text_of(document: Document) -> str:
-    """A document as text, up to its first mark."""
-    out = []
-    for segment in document:
-        if isinstance(segment, Mark):
-            break
-        out.append(documents.surface_of(segment))
-    return "".join(out)
 
 
 def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequence[str], batch_size: int, **settings):

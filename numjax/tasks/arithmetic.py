@@ -118,12 +118,7 @@ class Task(protocols.Task):
 
     def predicted(self, document: Document) -> str | None:
         """The text up to the first mark, without the steps of the answer."""
-        texts = []
-        for segment in document:
-            if isinstance(segment, Mark):
-                break
-            texts.append(documents.surface_of(segment))
-        text = "".join(texts)
+        text = documents.written_text(document)
         return (text.rpartition(STEP_END)[2] if self.steps else text).strip() or None
 
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -139,14 +139,13 @@ class Task(protocols.Task):
 
     def predicted(self, document: Document) -> Any:
         """The part of a written document that is scored."""
-        surfaces = []
         for segment in document:
             if isinstance(segment, Mark):
                 break
             if isinstance(segment, Formula):
                 return None if segment.tree is None else segment.tree.to_json()
-            surfaces.append(documents.surface_of(segment))
-        tree = latex.parse("".join(surfaces).replace("<m>", "").replace("</m>", "").strip(), self.rules)
+        text = documents.written_text(document)
+        tree = latex.parse(text.replace("<m>", "").replace("</m>", "").strip(), self.rules)
         return tree.to_json() if isinstance(tree, Tree) else None
 
     def log_prior(self, document: Document) -> float:

@@ -105,12 +105,7 @@ class Task(protocols.Task):
 
     def predicted(self, document: Document) -> str | None:
         """The final answer of a written document."""
-        surfaces = []
-        for segment in document:
-            if isinstance(segment, Mark):
-                break
-            surfaces.append(documents.surface_of(segment))
-        _, separator, answer = "".join(surfaces).rpartition(_ANSWER)
+        _, separator, answer = documents.written_text(document).rpartition(_ANSWER)
         answer = " ".join(answer.replace("<m>", " ").replace("</m>", " ").split())
         return answer if separator and answer else None
 

@@ -11,7 +11,8 @@ from numjax.errors import DataError, UsageError
 from numjax.numeral.surface import format_trimmed
 from numjax.pipeline import fields
 from numjax.tasks import NEXT
-from numjax.types import Document, Example, Mark, Text
+from numjax.text import document as documents
+from numjax.types import Document, Example, Mark
 
 FORMS = ("mawps", "svamp", "asdiv", "addsub", "fermat")
 OPERATIONS = ("a+b", "a-b", "a*b", "a/b")  # of two numbers: the columns of the paper's tables
@@ -92,12 +93,7 @@ class Task(protocols.Task):
 
     def predicted(self, document: Document) -> str | None:
         """The answer of a written document."""
-        answer = ""
-        for segment in document:
-            if isinstance(segment, Mark):
-                break
-            answer += segment.text if isinstance(segment, Text) else segment.surface
-        return answer.strip() or None
+        return documents.written_text(document).strip() or None
 
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Shares of all references, also by view, of several forms by form, and by OPERATIONS ("accuracy/Original",

@@ -88,13 +88,13 @@ def _format_leader(content: Mapping[str, Any], column: str, stream: str, winner:
     return f"**{text}**" if winner in leaders else text
 
 
-def average_columns(content: Mapping[str, Any], stream: str) -> dict[str, float]:
+def average_columns(content: Mapping[str, Any], stream: str, of_baselines: bool = False) -> dict[str, float]:
     """Row → the mean of its shares of right answers over the columns that have the stream. Of rows with a value in
-    each of these, and without baselines."""
+    each of these, either the trained ones or the baselines."""
     values: dict[str, dict[str, float]] = {}
     for cell in content["cells"]:
         number = tables.mean_and_std(cell["values"].get(stream, []))
-        if number is not None and content["rows"][cell["row"]]["group"] != groups.BASELINES:
+        if number is not None and (content["rows"][cell["row"]]["group"] == groups.BASELINES) == of_baselines:
             values.setdefault(cell["row"], {})[cell["column"]] = number[0]
     columns = {column for own in values.values() for column in own}
     return {row: sum(own.values()) / len(own) for row, own in values.items() if own.keys() == columns}
@@ -102,7 +102,8 @@ def average_columns(content: Mapping[str, Any], stream: str) -> dict[str, float]
 
 def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) -> str:
     """The Markdown table of each row's mean over columns, on each stream that several columns have; the row with the
-    best mean of all streams together first, and the best of a stream in bold."""
+    best mean of all streams together first, and the best of a stream in bold. Baselines stand among the rows, but for
+    the one that is always right."""
     counts = Counter(
         stream for stream, _ in {(s, cell["column"]) for cell in content["cells"] for s in cell["values"]}
     )
@@ -111,18 +112,20 @@ def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) 
     means = {stream: average_columns(content, stream) for stream in streams}
     streams = [stream for stream in streams if means[stream]]
     lines = [["row", "group", *map(name_stream, streams)], ["---", "---", *["---:"] * len(streams)]]
-    last = means[streams[-1]] if streams else {}
-    for row in sorted(last, key=lambda row: -last[row]):
-        texts = [_format_mean(means[stream], row) for stream in streams]
+    shown = {stream: average_columns(content, stream, of_baselines=True) | means[stream] for stream in streams}
+    last = shown[streams[-1]] if streams else {}
+    rows = (row for row in content["rows"] if row in last and row != "oracle")
+    for row in sorted(rows, key=lambda row: -last[row]):
+        texts = [_format_mean(shown[stream], row, means[stream]) for stream in streams]
         lines.append([f"`{row}`", content["rows"][row]["group"], *texts])
     return _join(lines)
 
 
-def _format_mean(means: Mapping[str, float], row: str) -> str:
-    if row not in means:
+def _format_mean(shown: Mapping[str, float], row: str, rivals: Mapping[str, float]) -> str:
+    if row not in shown:
         return "–"
-    text = f"{100 * means[row]:.1f}"
-    return f"**{text}**" if means[row] == max(means.values()) else text
+    text = f"{100 * shown[row]:.1f}"
+    return f"**{text}**" if row in rivals and rivals[row] == max(rivals.values()) else text
 
 
 def format_costs(content: Mapping[str, Any]) -> str:

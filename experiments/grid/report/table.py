@@ -20,7 +20,7 @@ BEST = (
 )
 MEANS = (
     "Percent of right answers, the mean over the columns that have the stream; rows that lack one are left out. "
-    "**Bold**: the highest, which may be chance.\n"
+    "**Bold**: the highest of a trained row, which may be chance. Baselines are not trained.\n"
 )
 STREAMS = dict.fromkeys(maps.SAME, "Lengths of training") | {
     ALL: "All streams together", "edges": "Edge cases", "carries": "Carries through all places",

@@ -44,6 +44,30 @@ def surface_of(segment: Segment) -> str:
     return segment.surface
 
 
+def written_text(document: Iterable[Segment]) -> str:
+    """The text of a written document, up to its first mark.
+
+    Two numbers with nothing between them are apart by a blank where they would be read as one: 1 and 2 are not 12.
+    """
+    surfaces: list[str] = []
+    number_before: Number | None = None
+    for segment in document:
+        if isinstance(segment, Mark):
+            break
+        number = segment if isinstance(segment, Number) else None
+        if number is not None and number_before is not None and not _stay_apart(number_before, number):
+            surfaces.append(" ")
+        surfaces.append(surface_of(segment))
+        number_before = number
+    return "".join(surfaces)
+
+
+def _stay_apart(first: Number, second: Number) -> bool:
+    """Whether two numbers are still read as two if nothing stands between them."""
+    both = [first.surface, second.surface]
+    return [surface_of(segment) for segment in parse("".join(both))] == both
+
+
 def take_beginning(text: str, limit: int) -> str:
     """The first `limit` characters of a text at most, cut at a blank if there is one, so that no number is cut."""
     if len(text) <= limit:
