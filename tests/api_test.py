@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from decimal import Decimal
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +18,8 @@ from numjax import api, inspect, modes
 from numjax.bundled.configs import numgpt
 from numjax.config import origin
 from numjax.errors import DataError, UsageError
-from numjax.evals import score
+from numjax.evals import generate, score
+from numjax.types import Mark, Number, Text
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
 
@@ -229,3 +232,11 @@ def test_a_folder_without_a_run_is_named(tmp_path):
     }.items():
         with pytest.raises(UsageError, match=message):
             numjax.load(tmp_path / folder)
+
+
+def test_a_generated_text_ends_at_its_first_mark_and_its_numbers_stay_apart(monkeypatch):
+    one, two = Number("1", Decimal(1)), Number("2", Decimal(2))
+    document = (Text("so "), one, two, Mark("[EOS]"), Text("behind"))
+    monkeypatch.setattr(generate, "_decode_document", lambda *_: document)
+    made: Any = generate._make_generation
+    assert made(None, "question", None, ([], [], -1.0, True, None)).text == "so 1 2"

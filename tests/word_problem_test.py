@@ -344,6 +344,13 @@ def test_the_published_problems_are_loaded(real_data, form, files, count, tmp_pa
 # The task.
 
 
+def test_an_answer_ends_at_its_first_mark_and_its_numbers_stay_apart():
+    task, one, two = build("tasks", {"name": "word_problem"}), Number("1", Decimal(1)), Number("2", Decimal(2))
+    assert task.predicted((one, two, Mark("[EOS]"), two)) == "1 2"
+    assert task.predicted((Text(" "), Number("-1.5", Decimal("-1.5")), Mark("[EOS]"))) == "-1.5"
+    assert task.predicted((Mark("[EOS]"), one)) is None
+
+
 def test_source_and_prompt_hold_the_question_and_the_answer_is_canonical():
     record = {"id": "a", "question": "Is 2 and 3 ?", "answer": "5.0", "view": "Original", "operation": "a+b"}
     task = build("tasks", {"name": "word_problem", "form": "fermat"})
