@@ -150,6 +150,44 @@ def test_trials_that_are_cut_short_keep_their_code(tmp_path, monkeypatch):
     assert stored.load_code(tmp_path / "trials") == {"module": "digest+other"}
 
 
+def test_a_seed_takes_the_learning_rate_from_the_cells_of_another(tmp_path, monkeypatch):
+    """Trials on another machine might choose another, and the map shows cells of one learning rate."""
+    calls, losses = [], {1e-3: 1.5, 2e-3: 1.7, 4e-3: 1.0}
+
+    def train(system, splits, folder, seed, *_, **__):
+        rate = system.config.optim.learning_rate
+        calls.append((seed, rate))
+        if seed != trials.SEED:
+            raise Diverged("the loss is nan at step 3")
+        return {"validation": {"loss": losses[rate]}}, None
+
+    def run(job):
+        calls.clear()
+        shutil.rmtree(tmp_path / "runs", ignore_errors=True)
+        assert runner.run_job(job).state == runner.DONE
+        return cells.load_cell(job.path("copy"))
+
+    monkeypatch.setattr(training, "train", train)
+    job = make_job("digits", tmp_path, TINY._replace(rates=(1e-3, 4e-3)))
+    first = run(job)
+    assert calls == [(trials.SEED, 1e-3), (trials.SEED, 4e-3), (0, 4e-3)]
+    losses[4e-3] = 2.0
+    second = run(job._replace(seed=1))
+    assert calls == [(1, 4e-3)] and second["settings"] == first["settings"]
+    # Nothing is taken from cells of other rates, or, where the same code is asked for, of other code.
+    run(job._replace(seed=2, scale=TINY._replace(rates=(1e-3, 2e-3))))
+    assert calls == [(trials.SEED, 1e-3), (trials.SEED, 2e-3), (2, 1e-3)]
+    old = cells.write_once(tmp_path, "code", {"numjax.train.loop": "01d"})
+    for path in (tmp_path / "cells").glob("*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"code": old}))
+    run(job._replace(seed=3))
+    assert calls == [(3, 4e-3)]
+    run(job._replace(seed=4, same_code=True))
+    assert calls == [(trials.SEED, 1e-3), (trials.SEED, 4e-3), (4, 1e-3)]
+    run(job._replace(seed=5, same_code=True))
+    assert calls == [(5, 1e-3)]
+
+
 def diverge(*_, **__):
     raise Diverged("the loss is nan at step 3")
 

@@ -62,6 +62,10 @@ class Job(NamedTuple):
         """The file of one of its cells."""
         return self.folder / "cells" / f"{self.scale.name}.{self.row.name}.{column}.seed{self.seed}.json"
 
+    def list_seeds(self, column: str) -> list[pathlib.Path]:
+        """The files of the cells of a column of all seeds that are there."""
+        return list((self.folder / "cells").glob(f"{self.scale.name}.{self.row.name}.{column}.seed*.json"))
+
 
 def _name_columns(columns: Sequence[str]) -> str:
     return columns[0] if len(columns) == 1 else f"{len(columns)}columns"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -16,14 +17,14 @@ import jax
 from ml_collections import ConfigDict
 
 from numjax.bundled.experiments import identity, runs, sources, stored, trials
-from numjax.bundled.experiments.grid import abilities, leases, problems
+from numjax.bundled.experiments.grid import abilities, cells, leases, problems
 from numjax.bundled.experiments.grid.abilities import Ability
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.problems import Record
 from numjax.bundled.experiments.grid.rows import make_config
 from numjax.bundled.experiments.grid.scales import TRIAL_SHARE
 from numjax.bundled.experiments.grid.scoring import Answer
-from numjax.errors import Diverged
+from numjax.errors import Diverged, UsageError
 from numjax.evals import report
 from numjax.modes import set_up
 from numjax.runtime import log
@@ -92,6 +93,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         waiting = time.monotonic() - wait_begin
         if job.same_code:
             _drop_other_code(shared, job.seed)
+        _take_trials(job, key, shared)
         prepared = _prepare(base, shared, job)
         trial_begin = time.monotonic()
         rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup, own_code)
@@ -131,6 +133,25 @@ def _drop_other_code(shared: pathlib.Path, seed: int) -> None:
             shutil.rmtree(folder)
             if folder.name == "trials":
                 (shared / "trials.json").unlink(missing_ok=True)
+
+
+def _take_trials(job: Job, key: str, shared: pathlib.Path) -> None:
+    """Writes trials.json, if there is none, from a cell of another seed of the row: of an earlier grid, or of another
+    machine, whose trials are not in this folder. Trials that are run again may choose another learning rate."""
+    path = shared / "trials.json"
+    if path.exists():
+        return
+    for other in sorted(path for column in job.columns for path in job.list_seeds(column)):
+        with contextlib.suppress(UsageError):
+            cell = cells.load_cell(other)
+            code = cells.load_code(job.folder, cell)
+            if cell["key"] != key or (job.same_code and sources.describe_changed(code)):
+                continue
+            if cell["settings"].get("tried"):
+                log.say(f"{job.name}: the learning rate is that of {other}")
+                stored.start_code(shared / "trials", code)
+                stored.write_json(path, cell["settings"]["tried"])
+                return
 
 
 def _train(
