@@ -270,11 +270,12 @@ def test_head(name, rng):
     is_scored = np.ones(3, bool) if classifies else batch.targets.mask
     weights = np.where(is_scored, rng.random(shape), 0).astype(np.float32)
 
-    def loss(params, hidden):
+    def loss(params, hidden, weights):
         parts = compute_parts(params, hidden, batch.inputs, targets)
         return sum((weights * part).sum() for part in parts.values()), parts
 
-    (total, parts), grads = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))(params, hidden)
+    differentiate = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
+    (_, parts), grads = differentiate(params, hidden, weights)
     for part, value in parts.items():
         assert value.shape == shape and value.dtype == jnp.float32, part
         assert is_finite(np.asarray(value)[is_scored]), part
@@ -295,12 +296,26 @@ def test_head(name, rng):
     low_parts = jax.jit(compute_parts)(params, jnp.asarray(hidden, jnp.bfloat16), batch.inputs, targets)
     assert {value.dtype for value in low_parts.values()} == {jnp.dtype("float32")}, "losses stay float32"
     if head.provides("total_log_prob"):
-        out = head.apply({"params": params}, hidden, batch.inputs, table)
-        totals = jax.jit(lambda out: head.total_log_prob(out, targets, weights))(out)
-        assert set(totals) == set(parts)
-        for part, value in totals.items():
-            np.testing.assert_allclose(value, (weights * parts[part]).sum(), rtol=1e-4, atol=1e-4, err_msg=part)
-        np.testing.assert_allclose(sum(totals.values()), total, rtol=1e-4)
+
+        def total(params, hidden, weights):
+            totals = head.total_log_prob(
+                head.apply({"params": params}, hidden, batch.inputs, table), targets, weights
+            )
+            return sum(totals.values()), totals
+
+        differentiate_total = jax.jit(jax.value_and_grad(total, (0, 1), has_aux=True))
+        first = weights * (np.cumsum(weights > 0).reshape(shape) <= 3)
+        for own in (weights, first):  # of many positions and of few
+            (value, totals), own_grads = differentiate_total(params, hidden, own)
+            expected, expected_grads = differentiate(params, hidden, own)
+            assert set(totals) == set(parts)
+            for part, sum_of_part in totals.items():
+                expected_part = (own * parts[part]).sum()
+                np.testing.assert_allclose(sum_of_part, expected_part, rtol=1e-4, atol=1e-4, err_msg=part)
+            np.testing.assert_allclose(value, expected[0], rtol=1e-4)
+            jax.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4), own_grads, expected_grads
+            )
 
 
 @pytest.mark.parametrize("name", [n for n in names("heads") if find("heads", n).provides("step_scores")])

@@ -233,6 +233,34 @@ def test_sums_over_scored_positions_do_not_depend_on_the_room(most, rng):
     assert int(width) == (3 if most <= 3 else 8)
 
 
+@pytest.mark.parametrize(("at", "width"), [([], 3), ([3, 4, 10], 3), ([3, 4, 5, 10], 32), (range(32), 32)])
+def test_few_positions_are_few_however_rows_share_them(at, width, rng):
+    """Three slots for 32 positions, of which one row may have all; and the gradient is that of all positions."""
+    mask = np.zeros(32, bool)
+    mask[list(at)] = True
+    mask = mask.reshape(4, 8)
+    values, kernel = rng.standard_normal((4, 8, 3)), rng.standard_normal(3)
+    widths = []
+
+    def total(values, kernel):
+        def compute(take):
+            own, x = take((jnp.asarray(mask), values))
+            widths.append(own.size)
+            return {"a": jnp.where(own, jnp.sin(x @ kernel), 0).sum(), "width": jnp.float32(own.size)}
+
+        found = scored.apply_at_few(jnp.asarray(mask), 3 / 32, compute)
+        return found["a"], found["width"]
+
+    def reference(values, kernel):
+        return jnp.where(mask, jnp.sin(values @ kernel), 0).sum(), width
+
+    found, expected = (
+        jax.jit(jax.value_and_grad(f, (0, 1), has_aux=True))(values, kernel) for f in (total, reference)
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), found, expected)
+    assert set(widths) == {3, 32}
+
+
 @pytest.mark.parametrize(
     ("block", "says"),
     [

@@ -17,8 +17,11 @@ from numjax.errors import UsageError, check_least
 from numjax.nn import carries, cross_entropy
 from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_places, recount_digits, to_places
+from numjax.nn.scored import apply_at_few
 from numjax.protocols import FromContext
 from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Numeral, Scores, Targets
+
+NUMBERS = 0.125  # with fewer scored numbers than this share of positions, a loss computes these positions alone
 
 
 def choose_table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
@@ -160,7 +163,7 @@ class NumberWriter(Writer, nn.Module):
     ) -> Mapping[str, jax.Array]:
         """The parts of `log_prob`, each summed with `weights_BT`; a loss should use this."""
         token_parts = dict(super().total_log_prob(out, targets, weights_BT, allowed))
-        return token_parts | {k: (v * weights_BT).sum() for k, v in self._number_parts(out, targets).items()}
+        return token_parts | self._total_number_parts(out, targets, weights_BT)
 
     def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
         """The scores of hidden states [B, D]; `allowed_BV` masks the logits before the softmax."""
@@ -171,6 +174,19 @@ class NumberWriter(Writer, nn.Module):
             return {}
         parts = self.number_log_prob(out, targets.numerals)
         return {name: jnp.where(self._is_number(targets), part, 0.0) for name, part in parts.items()}
+
+    def _total_number_parts(self, out: HeadOut, targets: Targets, weights_BT: jax.Array) -> dict[str, jax.Array]:
+        """`_number_parts`, each summed with `weights_BT`. Of most texts few positions are numbers that are scored."""
+        if targets.numerals is None or targets.numeral_index is None:
+            return {}
+        is_scored = self._is_number(targets) & (weights_BT != 0)
+
+        def compute(take):
+            hidden, numerals, own_scored, weights = take((out.hidden, targets.numerals, is_scored, weights_BT))
+            parts = self.number_log_prob(out._replace(hidden=hidden), numerals)
+            return {name: (jnp.where(own_scored, part, 0.0) * weights).sum() for name, part in parts.items()}
+
+        return apply_at_few(is_scored, NUMBERS, compute)
 
     def _is_number(self, targets: Targets) -> jax.Array:
         """Whether a position is a [NUM] whose number is known, bool[B, T]."""

@@ -134,6 +134,10 @@ class Head(base.NumberWriter, base.NumberDistribution):
         scores = jnp.where(ends[1] & (index != last), carries.IMPOSSIBLE, scores)
         return {"digits": jnp.where(inside, scores.reshape(*inside.shape, size).sum(-1), 0.0)}
 
+    def _total_number_parts(self, out: HeadOut, targets: Targets, weights_BT: jax.Array) -> dict[str, jax.Array]:
+        # A number has several positions, which depend on each other.
+        return {name: (part * weights_BT).sum() for name, part in self._number_parts(out, targets).items()}
+
     def _find_rest(self, numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:
         """What is left of each number above a decimal place, int32[...]; more than any carry if it is too large. A
         written number has a rest if its highest digit is redundant: 12 at the tens leaves 1."""

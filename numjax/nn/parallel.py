@@ -9,6 +9,7 @@ fsdp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,15 +49,17 @@ def can_spread(rows: int, vocabulary: int | None = None) -> bool:
     return mesh() is not None and divides(rows, ROWS) and (vocabulary is None or divides(vocabulary, TENSOR))
 
 
-def divides(size: int, axes: Any) -> bool:
-    """Whether an array axis of `size` splits evenly over mesh axes: a name, several, or None."""
+def count_parts(axes: Any) -> int:
+    """Into how many parts mesh axes (a name, several, or None) split an array axis; 1 without a mesh."""
     active_mesh = mesh()
     if active_mesh is None or axes is None:
-        return True
-    parts = 1
-    for name in (axes,) if isinstance(axes, str) else axes:
-        parts *= active_mesh.shape[name]
-    return size % parts == 0
+        return 1
+    return math.prod(active_mesh.shape[name] for name in ((axes,) if isinstance(axes, str) else axes))
+
+
+def divides(size: int, axes: Any) -> bool:
+    """Whether an array axis of `size` splits evenly over mesh axes: a name, several, or None."""
+    return size % count_parts(axes) == 0
 
 
 def constrain(x: jax.Array, *axes: Any) -> jax.Array:

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from numjax.nn import parallel
+
 Take = Callable[[Any], Any]
 
 
@@ -37,3 +39,21 @@ def apply_at_scored(mask_BT: jax.Array, room: float, compute: Callable[[Take], A
         return compute(lambda tree: jax.tree.map(take_scored, tree))
 
     return jax.lax.cond(mask_BT.sum(axis=1).max() <= n_slots, compute_few, lambda: compute(lambda x: x))
+
+
+def apply_at_few(mask_BT: jax.Array, room: float, compute: Callable[[Take], Any]) -> Any:
+    """As `apply_at_scored`, with slots that the rows of a device share: where few rows have many scored positions.
+
+    `take` flattens rows, so `compute` must not depend on the order of positions. For the backward pass nothing is
+    kept, and `compute` runs again: otherwise room for all positions would be kept, however few are scored.
+    """
+    parts = parallel.count_parts(parallel.ROWS)
+    parts = parts if mask_BT.shape[0] % parts == 0 else 1
+
+    def flatten(tree):
+        return jax.tree.map(lambda x: parallel.constrain(x.reshape(parts, -1, *x.shape[2:]), parallel.ROWS), tree)
+
+    def compute_again(take: Take):
+        return jax.checkpoint(lambda: compute(lambda tree: take(flatten(tree))))()
+
+    return apply_at_scored(flatten(mask_BT), room, compute_again)
