@@ -75,6 +75,7 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
     for cell in loaded:
         assert set(cells.FIELDS) <= set(cell) and cell["diverged"] is cell["not_applicable"] is None
         assert cell["steps"] == 6 and cell["parameters"] > 1000 and cell["slots_per_number"] >= 1
+        assert 0 < cell["score_seconds"] <= cell["overhead_seconds"]
         assert cell["seconds"] > 0 and cell["ms_per_step"] == pytest.approx(1000 * cell["seconds"] / 6, rel=0.01)
         assert set(cell["ceiling"]) == {"all", *cell["streams"]} and "inside" in cell["streams"]
         for stream, metrics in {"all": cell["metrics"], **cell["streams"]}.items():

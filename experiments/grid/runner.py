@@ -143,6 +143,7 @@ def _describe_run(job: Job, trained: training.Trained) -> dict[str, Any]:
         "steps": config.optim.steps,
         "seconds": round(trained.seconds, 3),
         "overhead_seconds": round(trained.overhead_seconds, 3),
+        "score_seconds": round(trained.score_seconds, 3),
         "trial_seconds": round(trained.trial_seconds, 3),
         "ms_per_step": round(1000 * trained.seconds_per_step, 3),
         "parameters": trained.parameters or None,
@@ -187,6 +188,7 @@ def _describe_baseline() -> dict[str, Any]:
         "steps": 0,
         "seconds": 0.0,
         "overhead_seconds": 0.0,
+        "score_seconds": 0.0,
         "trial_seconds": 0.0,
         "ms_per_step": 0.0,
     }

@@ -44,7 +44,8 @@ class Trained(NamedTuple):
       records: the test problems. abilities: of the row with each. answers: id → what the model wrote.
       config: of the run. rate, tried: the learning rate, None if each diverged, and the validation loss of each that
         was tried, which took trial_seconds.
-      seconds: of all training steps. overhead_seconds: of everything else in this process but trials.
+      seconds: of all training steps. overhead_seconds: of everything else in this process but trials. score_seconds:
+        of those, what answers and validation losses took.
       seconds_per_step, parameters, validations (rows of metrics.jsonl), code: of the run.
       diverged: the message if the loss stopped being finite, in the run or in all trials.
     """
@@ -58,6 +59,7 @@ class Trained(NamedTuple):
     trial_seconds: float
     seconds: float
     overhead_seconds: float
+    score_seconds: float
     seconds_per_step: float
     parameters: int
     validations: list[dict[str, Any]]
@@ -106,11 +108,11 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     folder = shared / f"seed_{job.seed}"
     code = stored.merge_code(trial_code, stored.start_code(folder, own_code))
     n_before = _count_saved_steps(folder)
-    diverged, parameters, answers = None, 0, {}
+    diverged, parameters, answers, score_times = None, 0, {}, []
     try:
         if rate is None:
             raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
-        _, compiled = _train(prepared, folder, job.seed, score_run, lease, compiled)
+        _, compiled = _train(prepared, folder, job.seed, _time(score_run, score_times), lease, compiled)
         parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
@@ -121,8 +123,8 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     overhead = time.monotonic() - begin - waiting - trial_seconds - trained_now
     return Trained(
         *(prepared.records, prepared.abilities, answers, config, rate, tried),
-        *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead), seconds_per_step),
-        *(parameters, _load_rows(folder, "validation"), code, diverged),
+        *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead)),
+        *(sum(score_times), seconds_per_step, parameters, _load_rows(folder, "validation"), code, diverged),
     )
 
 
@@ -166,6 +168,18 @@ def _train(
     score, which a checkpoint follows."""
     note = lease.guard(lambda seconds: lease.path.stem)
     return train(prepared.system, prepared.splits, folder, seed, lease.guard(score), compiled, note=note)
+
+
+def _time(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """The function, which adds to `seconds` what each call takes."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begin = time.monotonic()
+        result = function(*args, **kwargs)
+        seconds.append(time.monotonic() - begin)
+        return result
+
+    return call
 
 
 def score_run(
