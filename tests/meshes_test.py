@@ -21,7 +21,8 @@ def list_config_words() -> list[str]:
         path.stem: getattr(importlib.import_module(f"numjax.bundled.configs.{path.stem}"), "get_config", None)
         for path in sorted((ROOT / "configs").glob("*.py"))
     }
-    return [f"{name}:smoke,task={task}" for name, recipe in recipes.items() if recipe for task in recipe.tasks]
+    words = [f"{name}:smoke,task={task}" for name, recipe in recipes.items() if recipe for task in recipe.tasks]
+    return [*words, "schemes:fone,smoke,task=add"]  # a head that writes a number at one position
 
 
 def mask_digits(result: dict) -> str:
