@@ -75,9 +75,7 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
     for cell in loaded:
         assert set(cells.FIELDS) <= set(cell) and cell["diverged"] is cell["not_applicable"] is None
         assert cell["steps"] == 6 and cell["parameters"] > 1000 and cell["slots_per_number"] >= 1
-        # The process that wrote the cells of `digits` scored nothing.
-        assert (cell["score_seconds"] > 0) == (cell["row"] == "waves")
-        assert cell["score_seconds"] <= cell["overhead_seconds"]
+        assert 0 < cell["score_seconds"] <= cell["overhead_seconds"]
         assert cell["seconds"] > 0 and cell["ms_per_step"] == pytest.approx(1000 * cell["seconds"] / 6, rel=0.01)
         assert set(cell["ceiling"]) == {"all", *cell["streams"]} and "inside" in cell["streams"]
         for stream, metrics in {"all": cell["metrics"], **cell["streams"]}.items():
@@ -320,22 +318,6 @@ def test_a_row_whose_task_refuses_a_column_has_no_meaning_there(tmp_path):
     assert runner.run_job(job).state == runner.DONE
     assert "more than a plain number" in cells.load_cell(job.path("sort"))["not_applicable"]
     assert runner.run_job(job).state == runner.KEPT
-
-
-def test_a_finished_run_writes_cells_that_are_missing_without_training_again(grid_folder, tmp_path, monkeypatch):
-    out = tmp_path / "grid"
-    shutil.copytree(grid_folder, out)
-    job = make_job("digits", out)
-    before = {column: cells.load_cell(job.path(column)) for column in job.columns}
-    for column in job.columns:
-        job.path(column).unlink()
-    monkeypatch.setattr(training, "train", None)
-    assert runner.run_job(job).state == runner.DONE
-    differing = {"overhead_seconds", "score_seconds", "trial_seconds"}
-    for column, cell in before.items():
-        again = cells.load_cell(job.path(column))
-        assert {name for name in cell if cell[name] != again[name]} <= differing
-        assert again["parameters"] > 1000 and again["metrics"]["exact"] is not None
 
 
 def test_cells_that_are_there_are_not_run_again(grid_folder):

@@ -34,7 +34,6 @@ from numjax.train.loop import Splits, train
 from numjax.train.workdir import claim, lock_folder
 
 ROOTS = ("numjax.bundled.experiments.grid.runner",)  # the grid's own code, which scores
-FINISHED = "finished.json"  # in the folder of a run that has answered the test
 SPARE_TOKENS = 4  # beyond the longest right answer, so that a wrong one may be longer
 
 
@@ -108,17 +107,13 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
     code = stored.merge_code(trial_code, stored.start_code(folder, own_code))
-    parameters = _load_parameters(folder)
-    n_before = job.scale.steps if parameters else _count_saved_steps(folder)
-    diverged, answers, score_times = None, {}, []
+    n_before = _count_saved_steps(folder)
+    diverged, parameters, answers, score_times = None, 0, {}, []
     try:
         if rate is None:
             raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
-        if not parameters:
-            _, compiled = _train(prepared, folder, job.seed, _time(score_run, score_times), lease, compiled)
-            parameters = count_parameters(compiled.abstract_state)
-            lease.check()
-            stored.write_json(folder / FINISHED, {"parameters": parameters})
+        _, compiled = _train(prepared, folder, job.seed, _time(score_run, score_times), lease, compiled)
+        parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
         diverged = str(error)
@@ -197,13 +192,6 @@ def score_run(
     elif workdir is not None:
         options["generate"] = False
     return report.score_split(system, compiled, params, encoded, split, workdir, **options)
-
-
-def _load_parameters(folder: pathlib.Path) -> int:
-    """How many parameters the model of a finished run has, whose answers are in its folder; 0 if it is not finished.
-    Its cells may be missing: the process died before they were written, or they were removed."""
-    path = folder / FINISHED
-    return json.loads(path.read_text())["parameters"] if path.exists() else 0
 
 
 def drop_training_state(job: Job, key: str) -> None:
