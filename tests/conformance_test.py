@@ -304,8 +304,9 @@ def test_head(name, rng):
             return sum(totals.values()), totals
 
         differentiate_total = jax.jit(jax.value_and_grad(total, (0, 1), has_aux=True))
-        first = weights * (np.cumsum(weights > 0).reshape(shape) <= 3)
-        for own in (weights, first):  # of many positions and of few
+        is_number = (weights > 0) if classifies else (weights > 0) & (targets.numeral_index >= 0)
+        few = weights * (is_number & (np.cumsum(is_number, axis=-1) == 1))  # one of each row
+        for own in (weights, few):
             (value, totals), own_grads = differentiate_total(params, hidden, own)
             expected, expected_grads = differentiate(params, hidden, own)
             assert set(totals) == set(parts)

@@ -175,6 +175,12 @@ def test_a_seed_takes_the_learning_rate_from_the_cells_of_another(tmp_path, monk
     losses[4e-3] = 2.0
     second = run(job._replace(seed=1))
     assert calls == [(1, 4e-3)] and second["settings"] == first["settings"]
+    # Also where trials were begun here.
+    (shared,) = tmp_path.glob("runs/*")
+    (shared / "trials.json").write_text('{"0.001": 0.5}')
+    job.path("copy").unlink()
+    calls.clear()
+    assert runner.run_job(job).state == runner.DONE and calls == [(0, 4e-3)]
     # Nothing is taken from cells of other rates, or, where the same code is asked for, of other code.
     run(job._replace(seed=2, scale=TINY._replace(rates=(1e-3, 2e-3))))
     assert calls == [(trials.SEED, 1e-3), (trials.SEED, 2e-3), (2, 1e-3)]
@@ -187,6 +193,10 @@ def test_a_seed_takes_the_learning_rate_from_the_cells_of_another(tmp_path, monk
     assert calls == [(trials.SEED, 1e-3), (trials.SEED, 4e-3), (4, 1e-3)]
     run(job._replace(seed=5, same_code=True))
     assert calls == [(5, 1e-3)]
+    # Of cells whose code nobody knows neither.
+    shutil.rmtree(tmp_path / "code")
+    run(job._replace(seed=6))
+    assert calls[0] == (trials.SEED, 1e-3)
 
 
 def diverge(*_, **__):

@@ -138,22 +138,29 @@ def _drop_other_code(shared: pathlib.Path, seed: int) -> None:
 
 
 def _take_trials(job: Job, key: str, shared: pathlib.Path) -> None:
-    """Writes trials.json, if there is none, from a cell of another seed of the row: of an earlier grid, or of another
-    machine, whose trials are not in this folder. Trials that are run again may choose another learning rate."""
+    """Writes trials.json, if it is not whole, from a cell of another seed: of an earlier grid, or of another machine,
+    whose trials are not in this folder. Trials that are run again may choose another learning rate."""
     path = shared / "trials.json"
-    if path.exists():
+    if path.exists() and len(json.loads(path.read_text())) == len(job.scale.rates):
         return
     for other in sorted(path for column in job.columns for path in job.list_seeds(column)):
         with contextlib.suppress(UsageError):
             cell = cells.load_cell(other)
-            code = cells.load_code(job.folder, cell)
-            if cell["key"] != key or (job.same_code and sources.describe_changed(code)):
+            tried, code = cell["settings"].get("tried"), cells.load_code(job.folder, cell)
+            if not tried or not code or not _is_of_row(cell, job, key):
                 continue
-            if cell["settings"].get("tried"):
-                log.say(f"{job.name}: the learning rate is that of {other}")
-                stored.start_code(shared / "trials", code)
-                stored.write_json(path, cell["settings"]["tried"])
-                return
+            if job.same_code and sources.describe_changed(code):
+                continue
+            log.say(f"{job.name}: the learning rate is that of {other}")
+            stored.start_code(shared / "trials", code)
+            stored.write_json(path, tried)
+            return
+
+
+def _is_of_row(cell: Mapping[str, Any], job: Job, key: str) -> bool:
+    """Whether a cell has the settings of a key, whatever its seed."""
+    recorded = cells.load_settings(job.folder, cell["key"])
+    return cell["key"] == key or identity.are_same(recorded, cells.load_settings(job.folder, key))
 
 
 def _train(

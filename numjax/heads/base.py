@@ -146,7 +146,10 @@ class NumberWriter(Writer, nn.Module):
         return layer_norm(out.hidden.astype(jnp.float32), out.weights["number_scale"], out.weights["number_bias"])
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
-        """Named parts of log p(number), each [B, T], of numerals [B, T]; values at other positions are ignored."""
+        """Named parts of log p(number), each [B, T], of numerals [B, T]; values at other positions are ignored.
+
+        A position must not depend on others: a loss asks for a few of them, of all rows, side by side.
+        """
         raise NotImplementedError
 
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, Estimate | None]:

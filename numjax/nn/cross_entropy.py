@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from numjax.nn import parallel
+from numjax.nn import parallel, scored
 from numjax.nn.einsum import einsum
 from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
 from numjax.types import Allowed
@@ -338,13 +338,8 @@ _total.defvjp(_forward, _backward)
 def _scored_first(weights_N: jax.Array, chunk_size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(the positions, those with a weight first, and at the end zeros that fill the last chunk, int32; the place of
     each position in this order, int32[N]; the number of those with a weight)."""
-    is_scored = weights_N != 0
-    n_scored = is_scored.sum(dtype=jnp.int32)
-    places = jnp.cumsum(is_scored, dtype=jnp.int32), n_scored + jnp.cumsum(~is_scored, dtype=jnp.int32)
-    rank = jnp.where(is_scored, *places) - 1
-    order = jnp.zeros(weights_N.size + -weights_N.size % chunk_size, jnp.int32)
-    positions = jnp.arange(weights_N.size, dtype=jnp.int32)
-    return order.at[rank].set(positions, unique_indices=True), rank, n_scored
+    rank, n_scored = scored.rank_scored_first(weights_N != 0)
+    return scored.invert(rank, rank.size + -rank.size % chunk_size), rank, n_scored
 
 
 def _pick(logits, targets):

@@ -31,7 +31,8 @@ def apply_at_scored(mask_BT: jax.Array, room: float, compute: Callable[[Take], A
         return compute(lambda x: x)
 
     def compute_few():
-        order = jnp.argsort(~mask_BT, axis=1, stable=True)[:, :n_slots]
+        # The others behind them fill the slots, so that no position has two.
+        order = jax.vmap(invert)(rank_scored_first(mask_BT)[0])[:, :n_slots]
 
         def take_scored(x):
             return jnp.take_along_axis(x, order.reshape(*order.shape, *(1,) * (x.ndim - 2)), axis=1)
@@ -39,6 +40,19 @@ def apply_at_scored(mask_BT: jax.Array, room: float, compute: Callable[[Take], A
         return compute(lambda tree: jax.tree.map(take_scored, tree))
 
     return jax.lax.cond(mask_BT.sum(axis=1).max() <= n_slots, compute_few, lambda: compute(lambda x: x))
+
+
+def rank_scored_first(mask_BT: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(the place of each position if those of the mask come first, int32[..., T]; how many these are, int32[...])."""
+    n_scored = mask_BT.sum(axis=-1, dtype=jnp.int32)
+    of_others = n_scored[..., None] + jnp.cumsum(~mask_BT, axis=-1, dtype=jnp.int32)
+    return jnp.where(mask_BT, jnp.cumsum(mask_BT, axis=-1, dtype=jnp.int32), of_others) - 1, n_scored
+
+
+def invert(rank_T: jax.Array, length: int | None = None) -> jax.Array:
+    """The positions in the order of their places, int32[length]; zeros behind the last."""
+    order = jnp.zeros(length or rank_T.size, jnp.int32)
+    return order.at[rank_T].set(jnp.arange(rank_T.size, dtype=jnp.int32), unique_indices=True)
 
 
 def apply_at_few(mask_BT: jax.Array, room: float, compute: Callable[[Take], Any]) -> Any:
