@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
+from numjax.nn.dense import project
 from numjax.nn.numerals import gather_rows
 from numjax.protocols import Producer
 from numjax.types import Batch, HeadOut, Numeral, Tokens
@@ -50,12 +51,12 @@ class Fusion(nn.Module):
             shared_te = self.param("numeral_token", normal, (self.width,), jnp.float32)
             shared_ne = self.param("text_numeral", normal, (dim,), jnp.float32)
             token_kernel, numeral_kernel = kernel[: self.width], kernel[self.width :]
-            text = x_BTD @ token_kernel + shared_ne @ numeral_kernel
-            numeral = gather_rows(ne_BND @ numeral_kernel, index_BT) + shared_te @ token_kernel
+            text = project(x_BTD, token_kernel) + shared_ne @ numeral_kernel
+            numeral = gather_rows(project(ne_BND, numeral_kernel), index_BT) + shared_te @ token_kernel
             return jnp.where(is_numeral, numeral, text)
         if dim != self.width:
             kernel = self.param("kernel", normal, (dim, self.width), jnp.float32)
-            ne_BND = ne_BND @ kernel
+            ne_BND = project(ne_BND, kernel)
         ne_BTD = gather_rows(ne_BND, index_BT)
         return jnp.where(is_numeral, x_BTD + ne_BTD if self.how == "add" else ne_BTD, x_BTD)
 

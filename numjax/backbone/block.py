@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, attend_memory
+from numjax.nn.dense import project, separate
 from numjax.nn.dropout import dropout
-from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm, rms_norm
 from numjax.nn.parallel import ROWS, TENSOR, constrain
 from numjax.nn.rotary import turn
@@ -203,7 +203,7 @@ def normalize(x: jax.Array, w: Mapping[str, jax.Array], name: str, kind: str, ep
 def _activate_project(name, up_BTF, gate_BTF, down_kernel_FD):
     # Cheap, and wider than the layer: recomputed in the backward pass.
     activated = ACTIVATIONS[name](up_BTF if gate_BTF is None else gate_BTF)
-    return (activated if gate_BTF is None else activated * up_BTF) @ down_kernel_FD
+    return project(activated if gate_BTF is None else activated * up_BTF, down_kernel_FD)
 
 
 class Block(nn.Module):
@@ -288,19 +288,18 @@ class Block(nn.Module):
         projected = _activate_project(mlp.act, up, gate, self.w["down_kernel"].astype(x.dtype))
         return self._add_bias("down", projected)
 
-    def _project_several(self, name: str, x_BTD: jax.Array) -> jax.Array:
-        """[2 or 3, B, T, heads, E]: one product with [D, n · heads · E]; the reshape is free and keeps the kernel's
-        axes separate for sharding."""
-        projections = einsum("btd,dkhe->btkhe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype))
-        return jnp.moveaxis(self._add_bias(name, projections), 2, 0)
+    def _project_several(self, name: str, x_BTD: jax.Array) -> list[jax.Array]:
+        """2 or 3 × [B, T, heads, E]: one product with [D, n, heads, E], whose axes stay apart for sharding."""
+        projections = project(x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype))
+        return separate(self._add_bias(name, projections), axis=2)
 
     def _project_queries(self, name: str, x_BTD: jax.Array) -> jax.Array:
         """[B, T, H, E]."""
-        return self._add_bias(name, einsum("btd,dhe->bthe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype)))
+        return self._add_bias(name, project(x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype)))
 
     def _project(self, name: str, x: jax.Array) -> jax.Array:
         """Flattens x[B, T, …] to [B, T, features] and multiplies it with a kernel."""
-        return self._add_bias(name, x.reshape(*x.shape[:2], -1) @ self.w[f"{name}_kernel"].astype(x.dtype))
+        return self._add_bias(name, project(x.reshape(*x.shape[:2], -1), self.w[f"{name}_kernel"].astype(x.dtype)))
 
     def _add_bias(self, name: str, x: jax.Array) -> jax.Array:
         return x + self.w[f"{name}_bias"].astype(x.dtype) if self.options.biases else x

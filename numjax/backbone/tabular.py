@@ -17,6 +17,7 @@ from numjax import protocols
 from numjax.backbone import encoder
 from numjax.backbone.block import Block, Shared
 from numjax.errors import UsageError
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import Tokens
 
@@ -90,7 +91,7 @@ class Backbone(protocols.Backbone, nn.Module):
         acts["fields"] = x.reshape(x_BTD.shape)
         kernel = self.param("kernel", nn.initializers.normal(self.init_std), (row_width, row_width), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (row_width,), jnp.float32)
-        x = x.reshape(rows, count, row_width) @ kernel.astype(x.dtype) + bias.astype(x.dtype)
+        x = project(x.reshape(rows, count, row_width), kernel.astype(x.dtype)) + bias.astype(x.dtype)
         acts["rows"] = x
         stack = encoder.Backbone(
             width=row_width,

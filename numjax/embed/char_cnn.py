@@ -16,6 +16,7 @@ import numpy as np
 from numjax import protocols
 from numjax.errors import UsageError, check_least
 from numjax.nn import characters
+from numjax.nn.dense import project
 from numjax.nn.lstm import uniform
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -38,7 +39,7 @@ def char_cnn(
     for kernel, bias in zip(kernels, biases, strict=True):
         size = kernel.shape[0]
         padded = jnp.pad(x, ((0, 0), (0, size - 1), (0, 0)))
-        y_NCF = sum(padded[:, j : j + length] @ kernel[j] for j in range(size)) + bias
+        y_NCF = sum(project(padded[:, j : j + length], kernel[j]) for j in range(size)) + bias
         ends = jnp.pad(is_character_NC, ((0, 0), (0, size - 1)))[:, size - 1 :]
         fits = ends | (jnp.arange(length) == 0)
         maxima.append(jnp.where(fits[..., None], jax.nn.relu(y_NCF), 0).max(axis=1))

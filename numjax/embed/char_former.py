@@ -23,8 +23,8 @@ from numjax import protocols
 from numjax.errors import UsageError, check_least
 from numjax.nn import attention, characters, lstm, sizes
 from numjax.nn.by_length import encode_by_length
+from numjax.nn.dense import project, separate
 from numjax.nn.dropout import dropout
-from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -77,12 +77,12 @@ def encode(
     """[N, C, H]: each layer is y = norm(x + attention(x)), norm(y + mlp(y)); padding is masked."""
     shape = x_NCH.shape
     for layer in layers:
-        q, k, v = jnp.moveaxis(einsum("nch,hkae->nckae", x_NCH, layer.qkv_kernel) + layer.qkv_bias, 2, 0)
+        q, k, v = separate(project(x_NCH, layer.qkv_kernel) + layer.qkv_bias, axis=2)
         attended = attention.attend(q, k, v, valid_BS=is_character_NC, implementation=implementation)
-        out = drop(attended.reshape(shape) @ layer.out_kernel + layer.out_bias)
+        out = drop(project(attended.reshape(shape), layer.out_kernel) + layer.out_bias)
         x_NCH = layer_norm(x_NCH + out, layer.ln_1_scale, layer.ln_1_bias, EPSILON)
-        up = drop(jax.nn.relu(x_NCH @ layer.up_kernel + layer.up_bias))
-        down = drop(up @ layer.down_kernel + layer.down_bias)
+        up = drop(jax.nn.relu(project(x_NCH, layer.up_kernel) + layer.up_bias))
+        down = drop(project(up, layer.down_kernel) + layer.down_bias)
         x_NCH = layer_norm(x_NCH + down, layer.ln_2_scale, layer.ln_2_bias, EPSILON)
     return x_NCH
 

@@ -21,6 +21,7 @@ from numjax import protocols
 from numjax.embed import dice
 from numjax.errors import UsageError, check_least
 from numjax.nn import lstm
+from numjax.nn.dense import project
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
@@ -81,4 +82,4 @@ class Embed(protocols.Embed, nn.Module):
             points = jnp.asarray(self._points(numerals), jnp.float32)
         reach = lstm.uniform(self.sphere)
         kernel = self.param("kernel", reach, (self.sphere, self.dim), jnp.float32)
-        return points @ kernel + self.param("bias", reach, (self.dim,), jnp.float32)
+        return project(points, kernel) + self.param("bias", reach, (self.dim,), jnp.float32)

@@ -19,7 +19,7 @@ import numpy as np
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import id_table, number_runs
-from numjax.nn.einsum import einsum
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
@@ -171,4 +171,5 @@ class Embed(protocols.Embed, nn.Module):
         init = nn.initializers.normal(self.init_std)
         vectors = self.param(name, init, (digits.shape[-1], count, self.dim), jnp.float32)
         # No digit is −1, which has no 1 at all.
-        return einsum("btjc,jcd->btd", jax.nn.one_hot(digits - 1, count, dtype=jnp.float32), vectors)
+        is_digit = jax.nn.one_hot(digits - 1, count, dtype=jnp.float32).reshape(*digits.shape[:-1], -1)
+        return project(is_digit, vectors.reshape(-1, self.dim))

@@ -16,7 +16,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn.einsum import einsum
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
@@ -94,4 +94,4 @@ class Embed(protocols.Embed, nn.Module):
         count = len(self.producers()[0].names)
         vectors = self.param("vectors", init, (count, self.dim), jnp.float32)
         names = tokens.channel("number_name")
-        return einsum("btk,kd->btd", jax.nn.one_hot(names - 1, count, dtype=jnp.float32), vectors)
+        return project(jax.nn.one_hot(names - 1, count, dtype=jnp.float32), vectors)

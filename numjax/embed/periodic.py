@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import value_maps
+from numjax.nn.dense import project
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
@@ -61,4 +62,4 @@ class Embed(protocols.Embed, nn.Module):
         pairs = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (2 * k, self.dim), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (self.dim,), jnp.float32)
-        return nn.relu(pairs @ kernel + bias)
+        return nn.relu(project(pairs, kernel) + bias)

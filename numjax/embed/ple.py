@@ -16,6 +16,7 @@ import numpy as np
 from numjax import protocols
 from numjax.embed.dice import float64_value
 from numjax.errors import UsageError
+from numjax.nn.dense import project
 from numjax.protocols import OptionOrContext
 from numjax.types import NumberRange, Numeral
 
@@ -124,7 +125,7 @@ class Embed(protocols.Embed, nn.Module):
         if not self.dim:
             return bins
         shape = (bins.shape[-1], self.dim)
-        return bins @ self.param("kernel", nn.initializers.normal(self.init_std), shape, jnp.float32)
+        return project(bins, self.param("kernel", nn.initializers.normal(self.init_std), shape, jnp.float32))
 
     def _edges(self) -> tuple[float, ...]:
         return tuple(self.edges) or make_log_edges(self.low, self.high)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import TYPES, Tokens
 
@@ -31,4 +32,4 @@ class Embed(protocols.Embed, nn.Module):
         std = 0.1 * (2 / (self.types + self.dim)) ** 0.5 if self.init_std is None else self.init_std
         vectors = self.param("vectors", nn.initializers.normal(std), (self.types, self.dim), jnp.float32)
         # With so few rows a product is used for the lookup; its gradient is a product too.
-        return jax.nn.one_hot(tokens.first_types(), self.types, dtype=jnp.float32) @ vectors
+        return project(jax.nn.one_hot(tokens.first_types(), self.types, dtype=jnp.float32), vectors)

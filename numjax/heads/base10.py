@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from numjax.heads import base
 from numjax.nn import base10
+from numjax.nn.dense import project
 from numjax.types import HeadOut, NumberRange, Numeral, Tokens
 
 
@@ -61,5 +62,5 @@ class Head(base.NumberWriter):
 
     def _logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array]:
         """(logit of no minus, float32[...]; those of the digits, [..., 20, 10])."""
-        outputs = out.hidden.astype(jnp.float32) @ out.weights["number_kernel"] + out.weights["number_bias"]
+        outputs = project(out.hidden.astype(jnp.float32), out.weights["number_kernel"]) + out.weights["number_bias"]
         return outputs[..., 0], outputs[..., 1:].reshape(*outputs.shape[:-1], base10.DIGITS, 10)

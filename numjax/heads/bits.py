@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import binary64, carries
+from numjax.nn.dense import project
 from numjax.types import HeadOut, NumberRange, Numeral, Targets, Tokens
 
 
@@ -84,4 +85,4 @@ class Head(base.NumberWriter, base.NumberDistribution):
         return NumberRange(digits=min(self.keep, self.digits, 15), low=-307, high=307)
 
     def _logits(self, out: HeadOut) -> jax.Array:
-        return out.hidden.astype(jnp.float32) @ out.weights["number_kernel"] + out.weights["number_bias"]
+        return project(out.hidden.astype(jnp.float32), out.weights["number_kernel"]) + out.weights["number_bias"]

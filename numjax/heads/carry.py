@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
+from numjax.nn.dense import project
 from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 
@@ -85,6 +86,6 @@ class Head(base.PlaceDistribution):
     def _place_log_probs(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(log-probabilities float32[..., P, S], lowest place first; the logit of a positive sign or None)."""
         w, size = out.weights, self.places * self.kind.count
-        logits = self.norm(out) @ w["number_kernel"] + w["digit_bias"]
+        logits = project(self.norm(out), w["number_kernel"]) + w["digit_bias"]
         by_place = logits[..., :size].reshape(*logits.shape[:-1], self.places, self.kind.count)
         return jax.nn.log_softmax(by_place, axis=-1), logits[..., size] if self.signed else None

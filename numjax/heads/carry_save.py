@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
+from numjax.nn.dense import project
 from numjax.nn.numerals import from_integer, from_places, recount_digits
 from numjax.protocols import FromContext
 from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
@@ -148,7 +149,7 @@ class Head(base.NumberWriter, base.NumberDistribution):
 
     def _logits(self, out: HeadOut) -> jax.Array:
         """Logits of the redundant digits of each place, float32[..., N, S]."""
-        logits = self.norm(out) @ out.weights["number_kernel"] + out.weights["digit_bias"]
+        logits = project(self.norm(out), out.weights["number_kernel"]) + out.weights["digit_bias"]
         return logits.reshape(*logits.shape[:-1], self.layout.size, self.kind.count)
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries, fourier
+from numjax.nn.dense import project
 from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 
@@ -74,7 +75,7 @@ class Head(base.PlaceDistribution):
     def _logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(logits float32[..., P, 10] of the digits, lowest place first; that of a positive sign, [...], or None)."""
         normed = self.norm(out)
-        features = normed @ out.weights["number_kernel"] if self.projected else normed
+        features = project(normed, out.weights["number_kernel"]) if self.projected else normed
         n_directions = self._n_directions * self.places
         directions = features[..., :n_directions].reshape(*features.shape[:-1], self.places, self._n_directions)
         logits = directions @ fourier.code_digits(fourier.parse_bases(self.bases))

@@ -15,6 +15,7 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import residues
+from numjax.nn.dense import project
 from numjax.nn.numerals import from_places, recount_digits
 from numjax.types import HeadOut, NumberRange, Numeral, Tokens
 
@@ -125,12 +126,12 @@ class Head(base.NumberWriter):
         return min(self.places, self.digits)
 
     def _project(self, out: HeadOut, name: str) -> jax.Array:
-        return out.hidden.astype(jnp.float32) @ out.weights[f"{name}_kernel"] + out.weights[f"{name}_bias"]
+        return project(out.hidden.astype(jnp.float32), out.weights[f"{name}_kernel"]) + out.weights[f"{name}_bias"]
 
     def _residue_log_probs(self, out: HeadOut) -> jax.Array:
         """float32[..., R, M], `residues.NEVER` where a modulus has no such residue."""
         classes, is_residue = lay_out_classes(self.most)
-        kernel, bias = out.weights["residue_kernel"][:, classes.reshape(-1)], out.weights["residue_bias"][classes]
-        logits = (out.hidden.astype(jnp.float32) @ kernel).reshape(*out.hidden.shape[:-1], *classes.shape) + bias
+        kernel, bias = out.weights["residue_kernel"][:, classes], out.weights["residue_bias"][classes]
+        logits = project(out.hidden.astype(jnp.float32), kernel) + bias
         log_probs = jax.nn.log_softmax(jnp.where(is_residue, logits, residues.NEVER), axis=-1)
         return jnp.where(is_residue, log_probs, residues.NEVER)

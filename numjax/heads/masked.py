@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.heads import base
+from numjax.nn.dense import project
 from numjax.nn.norm import layer_norm
 from numjax.protocols import FromContext
 from numjax.types import HeadOut, Tokens
@@ -41,7 +42,8 @@ class Head(base.Softmax, nn.Module):
             raise UsageError(f"masked: inner={inner} and tied, but tokens have width {table_VD.shape[1]}")
         dtype, shape = h_BTD.dtype, (inner,)
         kernel = self.param("transform_kernel", normal, (self.width, inner), jnp.float32)
-        h_BTD = h_BTD @ kernel.astype(dtype) + self.param("transform_bias", zeros, shape, jnp.float32).astype(dtype)
+        transform_bias = self.param("transform_bias", zeros, shape, jnp.float32)
+        h_BTD = project(h_BTD, kernel.astype(dtype)) + transform_bias.astype(dtype)
         h_BTD = jax.nn.gelu(h_BTD, approximate=False)
         scale, shift = self.param("ln_scale", ones, shape), self.param("ln_bias", zeros, shape)
         bias = self.param("bias", zeros, (self.vocab_size,), jnp.float32)

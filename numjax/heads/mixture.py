@@ -15,6 +15,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import cross_entropy, gaussians
+from numjax.nn.dense import project
 from numjax.nn.numerals import exponent_id, exponent_of_id, from_mantissa
 from numjax.protocols import FromContext
 from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Numeral, Scores, Targets, Tokens
@@ -215,7 +216,7 @@ class Head(protocols.Head, base.NumberDistribution, nn.Module):
 
     def _project(self, out: HeadOut, name: str) -> jax.Array:
         # Numeral maths stays float32 whatever the compute type.
-        return out.hidden.astype(jnp.float32) @ out.weights[name].astype(jnp.float32)
+        return project(out.hidden.astype(jnp.float32), out.weights[name].astype(jnp.float32))
 
     def _numeral_parts(self, out: HeadOut, targets: Targets, allowed: Allowed | None):
         is_numeral = _is_numeral(targets)

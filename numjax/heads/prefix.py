@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax.heads import base
-from numjax.nn.einsum import einsum
+from numjax.nn import dense
 from numjax.protocols import FromContext
 from numjax.types import HeadOut, Scores, Tokens
 
@@ -50,7 +50,7 @@ class Head(base.Writer, nn.Module):
     def project(self, out: HeadOut) -> jax.Array:
         """The vectors of [NUM]s that come next, float32[..., D]."""
         kernel, bias = out.weights["projection"], out.weights["projection_bias"]
-        return einsum("...d,de->...e", out.hidden.astype(jnp.float32), kernel) + bias
+        return dense.project(out.hidden.astype(jnp.float32), kernel) + bias
 
     def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
         """The scores of hidden states [B, D], with the vector that [NUM] would have."""

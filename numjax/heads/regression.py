@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
+from numjax.nn.dense import project
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
 from numjax.protocols import FromContext
@@ -56,7 +57,7 @@ class Head(protocols.Head, nn.Module):
         h_BTD = h_BTD.astype(jnp.float32)
         inner = self.inner or self.width
         kernel = self.param("transform_kernel", normal, (self.width, inner), jnp.float32)
-        h_BTD = h_BTD @ kernel + self.param("transform_bias", zeros, (inner,), jnp.float32)
+        h_BTD = project(h_BTD, kernel) + self.param("transform_bias", zeros, (inner,), jnp.float32)
         scale, shift = self.param("ln_scale", ones, (inner,)), self.param("ln_bias", zeros, (inner,))
         h_BTD = layer_norm(jax.nn.gelu(h_BTD, approximate=False), scale, shift, self.epsilon)
         weights = {
@@ -67,7 +68,7 @@ class Head(protocols.Head, nn.Module):
 
     def error(self, out: HeadOut, numerals: Numeral) -> jax.Array:
         """The mean of the two squared errors at each position, float32[B, T]."""
-        prediction = out.hidden @ out.weights["kernel"] + out.weights["bias"]
+        prediction = project(out.hidden, out.weights["kernel"]) + out.weights["bias"]
         is_number = numerals.valid[..., None]
         # Values at positions without a number must stay finite.
         return jnp.square(jnp.where(is_number, prediction - jnp.where(is_number, target(numerals), 0), 0)).mean(

@@ -19,6 +19,7 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import residue_codes, residues
+from numjax.nn.dense import project
 from numjax.nn.einsum import einsum
 from numjax.types import HeadOut, Numeral, Tokens
 
@@ -157,7 +158,7 @@ class Head(base.PlaceWriter):
         return jnp.take_along_axis(by_prime, chosen, axis=-1)
 
     def _project(self, out: HeadOut, normed: jax.Array, name: str) -> jax.Array:
-        return normed @ out.weights[f"{name}_kernel"] + out.weights[f"{name}_bias"]
+        return project(normed, out.weights[f"{name}_kernel"]) + out.weights[f"{name}_bias"]
 
     def _residue_log_probs(self, out: HeadOut, normed: jax.Array) -> jax.Array:
         """float32[..., R, M], `residues.NEVER` where a prime has no such residue."""

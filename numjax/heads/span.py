@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import TYPES, Allowed, HeadOut, Tokens
 
@@ -68,7 +69,7 @@ class Head(protocols.Head, nn.Module):
 
     def logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array]:
         """(start, end), float32[B, T] each; `FORBIDDEN` outside the context."""
-        logits_BT2 = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights["bias"]
+        logits_BT2 = project(out.hidden.astype(jnp.float32), out.weights["kernel"]) + out.weights["bias"]
         legal = out.weights["legal"]
         return jnp.where(legal, logits_BT2[..., 0], FORBIDDEN), jnp.where(legal, logits_BT2[..., 1], FORBIDDEN)
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn.dense import project
 from numjax.nn.dropout import dropout
 from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm
@@ -155,9 +156,9 @@ class Head(protocols.Head, nn.Module):
         if "keys" in out.weights:
             x = dropout(x, self.dropout, out.weights["keys"][name])
         dtype = x.dtype
-        up = jax.nn.gelu(x @ w["up_kernel"].astype(dtype) + w["up_bias"].astype(dtype), approximate=False)
+        up = jax.nn.gelu(project(x, w["up_kernel"].astype(dtype)) + w["up_bias"].astype(dtype), approximate=False)
         normed = layer_norm(up, w["ln_scale"], w["ln_bias"], self.epsilon).astype(jnp.float32)
-        return jax.nn.log_softmax(normed @ w["down_kernel"] + w["down_bias"], axis=-1)
+        return jax.nn.log_softmax(project(normed, w["down_kernel"]) + w["down_bias"], axis=-1)
 
     def operator(self, out: HeadOut) -> jax.Array:
         """log p of the operators, float32[B, C]."""

@@ -19,6 +19,7 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import gaussians, value_maps
+from numjax.nn.dense import project
 from numjax.nn.numerals import from_mantissa
 from numjax.types import Estimate, HeadOut, NumberRange, Numeral, Targets, Tokens
 
@@ -123,5 +124,5 @@ class Head(base.NumberWriter, base.NumberDistribution):
 
     def _output(self, out: HeadOut) -> jax.Array:
         w = out.weights
-        up = jax.nn.gelu(out.hidden.astype(jnp.float32) @ w["number_up"] + w["number_up_bias"])
-        return (up @ w["number_down"] + w["number_down_bias"])[..., 0]
+        up = jax.nn.gelu(project(out.hidden.astype(jnp.float32), w["number_up"]) + w["number_up_bias"])
+        return (project(up, w["number_down"]) + w["number_down_bias"])[..., 0]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numjax.nn.einsum import einsum
+from numjax.nn.dense import project
 
 
 class LstmWeights(NamedTuple):
@@ -51,7 +51,7 @@ def lstm(
       unroll: positions per step of the compiled loop.
     """
     dtype = x_BTD.dtype
-    gates_BTG = x_BTD @ weights.input.astype(dtype) + weights.bias.astype(dtype)
+    gates_BTG = project(x_BTD, weights.input.astype(dtype)) + weights.bias.astype(dtype)
     valid_TB = starts_TB = None
     if segments_BT is not None:
         previous = jnp.roll(segments_BT, -1 if reverse else 1, axis=1)
@@ -204,7 +204,8 @@ def _recur_backward(reverse, unroll, saved, d):
     inputs = (dh_TBH, valid_TB, starts_TB, saved_steps)
     _, d_gates_TBG = jax.lax.scan(step, d_last, inputs, reverse=not reverse, unroll=unroll)
     hidden_before = saved_steps[5].astype(dtype)
-    return d_gates_TBG, einsum("tbh,tbg->hg", hidden_before, d_gates_TBG), None, None
+    (d_recurrent_HG,) = jax.linear_transpose(lambda w: project(hidden_before, w), recurrent_HG)(d_gates_TBG)
+    return d_gates_TBG, d_recurrent_HG, None, None
 
 
 _recur.defvjp(_recur_forward, _recur_backward)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn.dense import project
 from numjax.protocols import FromContext
 from numjax.types import TREE_POSITIONS, Tokens
 
@@ -62,4 +63,4 @@ class Positions(protocols.Positions, nn.Module):
         encoded = position_bits(indices, self.bits).astype(dtype)
         # A batch without so deep a tree may have fewer levels.
         kernel = self.kernel[: encoded.shape[-1]].astype(dtype)
-        return jnp.matmul(encoded, kernel, preferred_element_type=jnp.float32)
+        return project(encoded, kernel, preferred_element_type=jnp.float32)
