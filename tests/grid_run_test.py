@@ -18,6 +18,7 @@ from numjax.bundled.experiments.grid.report import files
 from numjax.errors import Diverged, Preempted
 from numjax.evals import report
 from numjax.system import System
+from numjax.train import loop
 from numjax.train.loop import Splits
 from tests.grid_jobs import TINY, make_job
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
@@ -227,6 +228,34 @@ def test_a_run_that_diverges_is_a_result(tmp_path, monkeypatch):
     cell = cells.load_cell(job.path("max"))
     assert cell["diverged"] == "the loss is nan at step 3" and cell["metrics"]["exact"] == 0
     assert cell["curve"] == [] and cell["ceiling"]["all"] == 1
+
+
+def test_a_seed_after_another_compiles_nothing_and_has_the_cells_of_one_alone(tmp_path, monkeypatch):
+    prepared, compiled = [], []
+    monkeypatch.setattr(training, "_prepare", watch(training._prepare, prepared))
+    monkeypatch.setattr(loop, "make_compiled", watch(loop.make_compiled, compiled))
+    after = [make_job("digits", tmp_path / "after", seed=seed) for seed in (0, 1)]
+    for job in after:
+        assert runner.run_job(job).state == runner.DONE
+    assert len(prepared) == len(compiled) == 1
+    alone = make_job("digits", tmp_path / "alone", seed=1)
+    assert runner.run_job(alone).state == runner.DONE
+    assert len(prepared) == len(compiled) == 2
+    for column in alone.columns:
+        first, second, third = (cells.load_cell(job.path(column)) for job in (*after, alone))
+        for name in ("metrics", "streams", "examples", "settings"):
+            assert second[name] == third[name]
+        assert first["examples"] != second["examples"]
+
+
+def watch(function, calls):
+    """The function, which adds its arguments to `calls`."""
+
+    def call(*args, **kwargs):
+        calls.append((args, kwargs))
+        return function(*args, **kwargs)
+
+    return call
 
 
 def test_what_is_not_scored_changes_no_cell(grid_folder, tmp_path, monkeypatch):

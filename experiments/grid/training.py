@@ -76,6 +76,14 @@ class Prepared(NamedTuple):
     abilities: list[Ability]
 
 
+class _Row:
+    """What the seeds of a row share in one process: `Prepared`, and the functions that the first one compiles."""
+
+    def __init__(self, prepared: Prepared):
+        self.prepared = prepared
+        self.compiled: Compiled | None = None
+
+
 def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     """Trains a job's model, or goes on where an earlier process stopped, and returns its answers.
 
@@ -96,7 +104,8 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         if job.same_code:
             _drop_other_code(shared, job.seed)
         _take_trials(job, key, shared)
-        prepared = _prepare(base, shared, job)
+        row = _open_row(job._replace(seed=0), shared)
+        prepared = row.prepared
         trial_begin = time.monotonic()
         rate, tried, compiled = choose_learning_rate(prepared, shared, job.scale.rates, setup, own_code)
         trial_code = stored.load_code(shared / "trials")
@@ -112,7 +121,9 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     try:
         if rate is None:
             raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
-        _, compiled = _train(prepared, folder, job.seed, _time(score_run, score_times), lease, compiled)
+        scored = _time(score_run, score_times)
+        _, compiled = _train(prepared, folder, job.seed, scored, lease, row.compiled or compiled)
+        row.compiled = compiled
         parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
@@ -206,8 +217,6 @@ def drop_training_state(job: Job, key: str) -> None:
     folder = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}" / f"seed_{job.seed}"
     if _count_saved_steps(folder, "best"):
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    # Otherwise one process keeps the programs of dozens of systems; the next system compiles its own anyway.
-    jax.clear_caches()
 
 
 def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record], list[Ability]]:
@@ -232,6 +241,14 @@ def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record
 
 def _round_up(count: int) -> int:
     return -(-count // 16) * 16
+
+
+@functools.lru_cache(maxsize=1)
+def _open_row(job: Job, shared: pathlib.Path) -> _Row:
+    """The row of a job, whatever its seed."""
+    # Otherwise one process keeps the programs of dozens of rows.
+    jax.clear_caches()
+    return _Row(_prepare(make_config(job.row, job.scale, job.columns), shared, job))
 
 
 def _prepare(config: Any, shared: pathlib.Path, job: Job) -> Prepared:
