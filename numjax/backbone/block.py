@@ -289,7 +289,7 @@ class Block(nn.Module):
         return self._add_bias("down", projected)
 
     def _project_several(self, name: str, x_BTD: jax.Array) -> list[jax.Array]:
-        """2 or 3 × [B, T, heads, E]: one product with [D, n, heads, E], whose axes stay apart for sharding."""
+        """2 or 3 × [B, T, heads, E]: one product with a kernel [D, n, heads, E]; its axes allow sharding."""
         projections = project(x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype))
         return separate(self._add_bias(name, projections), axis=2)
 
