@@ -13,10 +13,11 @@ from numjax.nn import parallel
 def project(x: jax.Array, kernel: jax.Array, preferred_element_type: Any = None) -> jax.Array:
     """x[..., D] times kernel[D, ...]: [..., ...].
 
-    On CPU this is a product of two matrices, with one axis for rows and positions. Otherwise XLA's CPU compiler
-    transposes copies of x and of the result's gradient, to sum over both axes for the kernel's gradient.
+    On one CPU device this is a product of two matrices, with one axis for rows and positions. Otherwise XLA's CPU
+    compiler transposes copies of x and of the result's gradient, to sum over both axes for the kernel's gradient.
+    Across devices the axes stay apart, so that each keeps its sharding.
     """
-    if parallel.platform() != "cpu":
+    if parallel.platform() != "cpu" or not parallel.is_single_device():
         return jnp.tensordot(x, kernel, 1, preferred_element_type=preferred_element_type)
     matrices = x.reshape(-1, x.shape[-1]), kernel.reshape(kernel.shape[0], -1)
     product = jnp.matmul(*matrices, preferred_element_type=preferred_element_type)
