@@ -19,6 +19,7 @@ from numjax.bundled.experiments.benchmarks import (
     startup,
     train_step,
 )
+from numjax.bundled.experiments.grid.report import clock
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
@@ -199,6 +200,41 @@ def test_the_costs_of_schemes_are_those_beside_digits(capsys):
     assert sum(line.startswith("| `") for line in table) == 3 and digits["ratio"]["median"] == 1
     with pytest.raises(UsageError, match="'digit' is no row"):
         scheme_cost.main(["--rows=digit"])
+
+
+@pytest.mark.whole
+def test_rows_of_the_grid_are_timed_once_on_problems_of_all_columns(tmp_path, capsys):
+    out = tmp_path / "step_times.smoke.json"
+    words = ["--problems=grid", "--rounds=1", "--steps=1", f"--out={out}"]
+    scheme_cost.main(["--rows=xval", *words])
+    first = json.loads(out.read_text())
+    scheme_cost.main(["--rows=xval,fone", *words])
+    second = json.loads(out.read_text())
+    assert list(second["rows"]) == ["digits", "xval", "fone"]
+    assert {row: second["rows"][row] for row in first["rows"]} == first["rows"], "they are not timed again"
+    assert first["rows"]["xval"]["length"] < first["rows"]["digits"]["length"]
+    times = clock.load(out, "smoke")
+    assert times.seconds["digits"] * 1000 == pytest.approx(first["rows"]["digits"]["step_ms"])
+    ratio = second["rows"]["fone"]["ratio"]["median"]
+    assert times.seconds["fone"] == pytest.approx(times.seconds["digits"] * ratio)
+    capsys.readouterr()
+
+
+def test_step_times_of_other_problems_or_machines_are_not_added_to(tmp_path):
+    out = tmp_path / "step_times.cpu.json"
+    settings = scheme_cost.Settings("cpu", "grid", 1, 1)
+    content = scheme_cost.start_result(settings, None)
+    for change, message in (
+        ({"problems": "additions"}, "has problems 'additions', not 'grid': choose another file"),
+        ({"scale": "smoke"}, "has scale 'smoke'"),
+        ({"machine": content["machine"] | {"cores": 99}}, "was measured on 99, and this is"),
+    ):
+        out.write_text(json.dumps(content | change))
+        with pytest.raises(UsageError, match=message):
+            scheme_cost.start_result(settings, str(out))
+    out.write_text("[1]")
+    with pytest.raises(UsageError, match="no result of this benchmark"):
+        scheme_cost.start_result(settings, str(out))
 
 
 @pytest.mark.whole

@@ -20,7 +20,7 @@ from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import files, folder, maps, metrics, table
 from numjax.errors import UsageError
 from tests.chromium import Browser, find_chromium
-from tests.made_up_cells import COLUMNS, ROWS, STREAMS, make_cell, write_cell, write_cells
+from tests.made_up_cells import COLUMNS, ROWS, STREAMS, make_cell, write_cell, write_cells, write_step_times
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -162,6 +162,72 @@ def test_at_equal_seconds_every_row_has_as_long_as_the_fastest(out):
         before = [exact for _, seconds, exact in grid.cells[row, "add"][0].curve if seconds <= limit]
         assert (score == before[-1] and len(before) < 4) or ends[row] == limit
     assert maps.score_at(grid.cells["carry", "add"][0], 0.0) == 0, "not yet scored"
+
+
+@pytest.fixture
+def two_machines(tmp_path):
+    """Cells of two machines."""
+    for row, hardware in (
+        ("digits", "a laptop"),
+        ("carry", "a server"),
+        ("fone", "a server"),
+        ("oracle", "a laptop"),
+    ):
+        for column in ("add", "mul"):
+            write_cell(tmp_path, make_cell(row, column, 0, hardware=hardware))
+    return tmp_path
+
+
+def test_seconds_of_several_machines_are_not_compared(two_machines):
+    content = files.write(two_machines).contents["grid"]
+    assert not any(metrics.EQUAL_SECONDS in cell["others"] for cell in content["cells"])
+    assert not content["least_seconds"] and "At equal seconds" not in (two_machines / "grid.md").read_text()
+
+
+def test_a_clock_replaces_the_seconds_of_several_machines(two_machines):
+    # digits is scored at 250, 500, 750 and 1,000 s, carry at 50, …, 200: fone was not timed.
+    write_step_times(two_machines, {"digits": 250, "carry": 50, "unknown": 10})
+    made = files.write(two_machines)
+    content = made.contents["grid"]
+    by_row = {cell["row"]: cell for cell in content["cells"] if cell["column"] == "add"}
+    assert content["least_seconds"] == {"add": 200.0, "mul": 200.0} and not made.faults
+    curves = {row: make_cell(row, "add", 0)["curve"] for row in ("digits", "carry")}
+    assert by_row["carry"]["others"][metrics.EQUAL_SECONDS] == [pytest.approx(curves["carry"][-1]["exact"])]
+    assert by_row["digits"]["others"][metrics.EQUAL_SECONDS] == [0], "not yet scored"
+    assert metrics.EQUAL_SECONDS not in by_row["fone"]["others"]
+    assert by_row["digits"]["validation"] == [curves["digits"][-1]["exact"]]
+    (grid,) = find_data(made.page)["maps"]
+    rows = {row["name"]: row for row in grid["rows"]}
+    assert {name: row["isTimed"] for name, row in rows.items()} == {
+        "digits": True, "carry": True, "fone": False, "oracle": False
+    }  # fmt: skip
+    assert rows["carry"]["seconds"] == 200 and rows["carry"]["msPerStep"] == 50 and rows["fone"]["seconds"] == 500
+    shown = dict(zip(rows, grid["cells"], strict=True))["digits"][grid["columns"].index("add")]["curves"]
+    assert [point[1] for point in shown[0]] == [250, 500, 750, 1000]
+    text = (two_machines / "grid.md").read_text().split("## At equal seconds")[1]
+    assert "3.3 minutes" in text and "made-up (family 1, model 2)" in text
+    assert [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")][:2] == [
+        "| `carry`",
+        "| `digits`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('{"scale": "cp', "step_times.cpu.json: "),
+        ("[]", "step_times.cpu.json: holds no step times"),
+        ({"problems": "additions"}, "step_times.cpu.json: has the problems 'additions' and the scale 'cpu'"),
+        ({"rows": {"digits": {"step_ms": -1, "ratio": {"median": 1}}}}, "step_times.cpu.json: has the time -1"),
+        ({"rows": {}}, "step_times.cpu.json: holds no step times (KeyError: 'digits')"),
+    ],
+)
+def test_a_bad_file_of_step_times_costs_itself_alone(two_machines, change, message):
+    path = write_step_times(two_machines, {"digits": 250})
+    path.write_text(change if isinstance(change, str) else json.dumps(json.loads(path.read_text()) | change))
+    made = files.write(two_machines)
+    assert made.n_cells == 8 and len(made.faults) == 1 and made.faults[0].startswith(message)
+    assert not made.contents["grid"]["clock"]
 
 
 # -- bad files -------------------------------------------------------------------------------------------------------
@@ -410,6 +476,41 @@ def test_five_rows_are_compared_at_most(browser, page):
         for a, b in itertools.combinations(boxes, 2):
             apart = a["right"] <= b["left"] or b["right"] <= a["left"] or abs(a["top"] - b["top"]) > 10
             assert apart, "names do not cover each other"
+
+
+def test_the_page_says_whose_seconds_it_shows(browser, two_machines):
+    files.write(two_machines)
+    address = (two_machines / "grid.html").as_uri()
+    browser.open(address)
+    assert "cannot be compared" in browser.text("#clock") and "carry of a server" in browser.text("#clock")
+    write_step_times(two_machines, {"digits": 250, "carry": 50})
+    files.write(two_machines)
+    browser.open(address)
+    assert "made-up (family 1, model 2)" in browser.text("#clock")
+    assert "Not timed there: fone." in browser.text("#clock")
+    label = browser.evaluate("document.querySelector('#seconds svg').getAttribute('aria-label')")
+    assert "carry: 50 s" in label and re.search(r"fone: (;|$)", label)
+    assert browser.problems == []
+
+
+def test_names_of_lines_stand_at_their_ends_where_there_is_room(browser, page):
+    del page
+    moved = browser.evaluate("spread([10, 100, 200, 202, 204].map((y) => ({ x: 0, y })), 14, 204).map((l) => l.y)")
+    assert moved == [10, 100, 176, 190, 204]
+
+
+def test_one_long_answer_leaves_the_others_their_width(browser, tmp_path):
+    for row in ("digits", "carry"):
+        cell = make_cell(row, "add", 0)
+        cell["examples"][0]["written"] = "1" * 500 if row == "carry" else "12"
+        write_cell(tmp_path, cell)
+    files.write(tmp_path)
+    browser.set_width(1200)
+    browser.open((tmp_path / "grid.html").as_uri())
+    widths = browser.evaluate(
+        "[...document.querySelectorAll('#examples thead th')].map((th) => th.getBoundingClientRect().width)"
+    )
+    assert max(widths) - min(widths) < 2
 
 
 def test_charts_show_the_scores(browser, page, out):

@@ -12,6 +12,7 @@ import re
 import runpy
 import shutil
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import committed, files, folder, maps, metrics
 from numjax.errors import UsageError
-from tests.made_up_cells import STREAMS, make_cell, write_cell, write_cells, write_settings
+from tests.made_up_cells import STREAMS, make_cell, write_cell, write_cells, write_settings, write_step_times
 
 EXACT = metrics.METRICS[0]
 ERROR = metrics.BY_KEY["relative_error_median"]
@@ -405,6 +406,37 @@ def test_a_committed_cell_is_never_replaced_by_another_result(tmp_path, capsys):
     assert path.read_bytes() == before and not (results / "cpu/grid.json").exists()
     path.unlink()
     assert archive.pack(second, results) == [path], "the user has removed it"
+
+
+def test_step_times_are_committed_and_never_replaced(tmp_path):
+    first, results, second = (tmp_path / name for name in ("first", "results", "second"))
+    write_cells(first, ["digits", "carry"], ["add"])
+    path = write_step_times(first, {"digits": 250, "carry": 50})
+    archive.pack(first, results)
+    files.publish(files.make_report(first), results)
+    assert archive.unpack(results, second) == (6, [])
+    copied = second / path.name
+    assert copied.read_bytes() == path.read_bytes() == (results / "cpu/step_times.json").read_bytes()
+    write_step_times(second, {"digits": 250, "carry": 60})
+    before = copied.read_bytes()
+    assert archive.unpack(results, second) == (0, [f"{copied}: {results}/cpu/step_times.json has other step times"])
+    with pytest.raises(UsageError, match=r"step_times.json: .*step_times.cpu.json has other step times: remove one"):
+        archive.pack(second, results)
+    assert copied.read_bytes() == before and (results / "cpu/step_times.json").read_bytes() == path.read_bytes()
+
+
+def test_committed_step_times_are_checked(committed_results):
+    path = write_step_times(committed_results, {"digits": 250, "carry": 50})
+    path = path.rename(committed_results / "cpu/step_times.json")
+    ((_, _, message),) = committed.check(committed_results)
+    assert message == "rows: is not what the committed cells give", "the table was made without a clock"
+    with tempfile.TemporaryDirectory() as out:
+        archive.unpack(committed_results, pathlib.Path(out))
+        files.publish(files.make_report(pathlib.Path(out)), committed_results)
+    assert not list(committed.check(committed_results))
+    path.write_text("{}")
+    (first, _, message), *_ = committed.check(committed_results)
+    assert first == path and message.startswith("holds no step times")
 
 
 def test_a_cell_that_the_folder_lacks_stays_committed(tmp_path):

@@ -78,6 +78,18 @@ def write_cell(folder: pathlib.Path, cell: dict[str, Any]) -> pathlib.Path:
     return path
 
 
+def write_step_times(folder: pathlib.Path, milliseconds: dict[str, float], scale: str = "cpu") -> pathlib.Path:
+    """Writes the time of a step of each row, digits among them, as `scheme_cost` does; returns the file."""
+    rows = {
+        row: {"ratio": {"median": time / milliseconds["digits"]}, "step_ms": 1.1 * time if row != "digits" else time}
+        for row, time in milliseconds.items()
+    }
+    machine = {"processor": "made-up", "family": "family 1, model 2"}
+    path = folder / f"step_times.{scale}.json"
+    path.write_text(json.dumps({"scale": scale, "problems": "grid", "machine": machine, "rows": rows}), "utf-8")
+    return path
+
+
 def write_settings(folder: pathlib.Path, key: str, problems: str, **options: Any) -> None:
     """Writes the settings that a key names, into OUT/settings."""
     path = folder / "settings" / f"{key}.json"

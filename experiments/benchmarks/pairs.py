@@ -220,10 +220,29 @@ def describe_machine() -> dict[str, Any]:
 def write_result(result: Mapping[str, Any], out: str | None) -> None:
     """Writes the result as JSON into the file `out`, if it is given, and prints it on the last line."""
     if out:
-        path = pathlib.Path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result, indent=1) + "\n")
+        write_file(result, out)
     print(json.dumps(result))
+
+
+def write_file(result: Mapping[str, Any], out: str) -> None:
+    path = pathlib.Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def read_file(path: pathlib.Path) -> dict[str, Any]:
+    """The result that a file holds.
+
+    Raises:
+      UsageError: it holds none.
+    """
+    try:
+        result = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: no result of a benchmark ({error}): remove it") from None
+    if not isinstance(result, dict) or not {"machine", "rows"} <= result.keys():
+        raise UsageError(f"{path}: no result of this benchmark: choose another file")
+    return result
 
 
 def format_table(rows: Iterable[BenchmarkRow]) -> str:

@@ -1,7 +1,7 @@
 """Cells in files to commit, RESULTS/SCALE/cells/ROW.json.gz, one for each row: a grid goes on from them anywhere.
 
 A file is a JSON object, compressed: path in the folder of a grid → content, of a row's cells and of the settings and
-code that they name.
+code that they name. Beside the folder of these files stands step_times.json, if the steps of rows were timed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pathlib
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numjax.bundled.experiments import identity, stored
@@ -59,17 +59,36 @@ def pack(out: pathlib.Path, results: pathlib.Path) -> list[pathlib.Path]:
                 f"{lines[0]}{more}. To replace the committed row, remove {path}; to keep it, remove the row's cells "
                 f"in {out / 'cells'}. Then run this again"
             )
+    step_times = _list_step_times(out, {path.parent.parent for path in rows})
     for path, content in rows.items():
         text = json.dumps(committed.get(path, {}) | content, sort_keys=True, separators=(",", ":"))
         try:
             files.write(path, gzip.compress(text.encode(), mtime=0))
         except OSError as error:
             raise UsageError(f"cannot write {path} ({error.strerror}): choose another --results") from error
+    for path, content in step_times.items():
+        files.write(path, content)
     return list(rows)
 
 
+def _list_step_times(out: pathlib.Path, folders: Iterable[pathlib.Path]) -> dict[pathlib.Path, bytes]:
+    """File to commit → content, of the step times that the folder of a grid has of scales; see report/clock.py.
+
+    Raises:
+      UsageError: others are committed.
+    """
+    found = {}
+    for folder in folders:
+        path, target = out / f"step_times.{folder.name}.json", folder / "step_times.json"
+        if path.exists():
+            found[target] = path.read_bytes()
+            if target.exists() and target.read_bytes() != found[target]:
+                raise UsageError(f"{target}: {path} has other step times: remove one of the two. Then run this again")
+    return found
+
+
 def unpack(results: pathlib.Path, out: pathlib.Path) -> tuple[int, list[str]]:
-    """Writes the cells of all rows that the folder of a grid does not have yet.
+    """Writes the cells of all rows that the folder of a grid does not have yet, and step times.
 
     Returns:
       (how many; a line for each file of the folder that is another result than the committed cell: it stays).
@@ -78,6 +97,12 @@ def unpack(results: pathlib.Path, out: pathlib.Path) -> tuple[int, list[str]]:
       UsageError: a file is damaged or no such file.
     """
     count, conflicts = 0, []
+    for path in sorted(results.glob("*/step_times.json")):
+        target = out / f"step_times.{path.parent.name}.json"
+        if not target.exists():
+            files.write(target, path.read_bytes())
+        elif target.read_bytes() != path.read_bytes():
+            conflicts.append(f"{target}: {path} has other step times")
     for path in list_files(results):
         content = load(path)
         conflicts += _list_conflicts(content, path, out)

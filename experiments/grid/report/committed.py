@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numjax.bundled.experiments import identity, stored
 from numjax.bundled.experiments.grid import archive, cells
-from numjax.bundled.experiments.grid.report import files
+from numjax.bundled.experiments.grid.report import clock, files
 from numjax.bundled.experiments.quotes import Problem
 from numjax.errors import UsageError
 
@@ -27,6 +28,11 @@ def check(results: pathlib.Path) -> Iterator[Problem]:
             continue
         yield from (Problem(path, 1, message) for message in check_row(content, path))
         by_scale.setdefault(path.parent.parent.name, {}).update(content)
+    for path in sorted(results.glob("*/step_times.json")):
+        try:
+            clock.load(path, path.parent.name)
+        except ValueError as error:
+            yield Problem(path, 1, str(error))
     for table in sorted(results.glob(f"*/{files.NAME}.json")):
         message = compare_table(table, by_scale.get(table.parent.name, {}))
         if message:
@@ -66,6 +72,8 @@ def compare_table(path: pathlib.Path, content: Mapping[str, Any]) -> str:
     that were no cells are not committed, so its lines about them have no source. Rows may have been added since."""
     table = json.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
+        if (step_times := path.parent / "step_times.json").exists():
+            shutil.copy(step_times, clock.find_file(pathlib.Path(folder), path.parent.name))
         for name, value in content.items():
             stored.write_json(pathlib.Path(folder) / name, value)
         try:

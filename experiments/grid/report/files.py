@@ -6,7 +6,7 @@ import pathlib
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import report
-from numjax.bundled.experiments.grid.report import folder, maps, render, table
+from numjax.bundled.experiments.grid.report import clock, folder, maps, render, table
 from numjax.errors import UsageError
 from numjax.runtime import files
 
@@ -38,6 +38,8 @@ def make_report(out: pathlib.Path) -> Report:
       UsageError: there are no cells.
     """
     cells, faults = folder.read_cells(out)
+    clocks, other_faults = clock.load_all(out)
+    cells, faults = [clock.time_cell(cell, clocks.get(cell.scale)) for cell in cells], [*faults, *other_faults]
     grids, repeated = maps.make_maps(cells)
     page = render.make_page(grids, [*faults, *repeated])
     contents = {grid.name: table.make_content(grid, faults) for grid in grids}

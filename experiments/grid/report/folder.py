@@ -24,6 +24,7 @@ class Cell(NamedTuple):
       ceiling: stream → share of the answers that the row can represent.
       curve: (step, seconds of training, exact accuracy on validation).
       costs: "seconds", "ms_per_step", "parameters", "slots_per_number", as far as they are known.
+      clock: the machine of these seconds, if it is not that of the training: see `clock.time_cell`.
       reason: why the column has no meaning for the row; "" where it has one. diverged: why its training stopped.
     """
 
@@ -44,6 +45,7 @@ class Cell(NamedTuple):
     costs: Mapping[str, float]
     reason: str
     diverged: str
+    clock: str = ""
 
     @property
     def problems(self) -> str:
@@ -106,7 +108,7 @@ def parse_cell(content: Mapping[str, Any]) -> Cell:
     )
 
 
-COSTS = ("steps", "seconds", "overhead_seconds", "ms_per_step", "parameters", "slots_per_number")
+COSTS = ("steps", "seconds", "ms_per_step", "parameters", "slots_per_number")
 
 
 def _require(content: Mapping[str, Any], key: str, kind: type, default: Any = None) -> Any:

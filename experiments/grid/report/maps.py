@@ -37,6 +37,11 @@ class Map(NamedTuple):
     left_out: Sequence[str] = ()
 
     @property
+    def clock(self) -> str:
+        """The machine whose seconds cells have that were trained on others; "" without."""
+        return next((cell.clock for cells in self.cells.values() for cell in cells if cell.clock), "")
+
+    @property
     def label(self) -> str:
         """Its scale and sizes in words."""
         return _describe_sizes(self.scale, self.sizes)
@@ -132,7 +137,8 @@ def collect(grid: Map, row: str, column: str, stream: str, metric: str) -> list[
     cells = grid.cells.get((row, column), ())
     if metric == EQUAL_SECONDS:
         limit = find_seconds(grid, column) if stream == ALL else None
-        values = [] if limit is None else [score_at(cell, limit) for cell in cells if not cell.diverged]
+        cells = [cell for cell in cells if not cell.diverged and cell.clock == grid.clock]
+        values = [] if limit is None else [score_at(cell, limit) for cell in cells]
     else:
         values = [cell.streams.get(stream, {}).get(metric) for cell in cells]
     return [value for value in values if value is not None]
@@ -140,9 +146,11 @@ def collect(grid: Map, row: str, column: str, stream: str, metric: str) -> list[
 
 def find_seconds(grid: Map, column: str) -> float | None:
     """The seconds in which every row of a column was trained: those of the fastest; None without curves, and where
-    rows were trained on several kinds of machines. Runs that diverged do not count."""
+    rows were trained on several kinds of machines, without a clock. If there is a clock, rows that it lacks do not
+    count, and neither do runs that diverged."""
     cells = [cell for row in grid.rows for cell in grid.cells.get((row, column), ()) if cell.curve]
-    if len({cell.hardware for cell in cells}) > 1:
+    cells = [cell for cell in cells if cell.clock == grid.clock]
+    if not grid.clock and len({cell.hardware for cell in cells}) > 1:
         return None
     return min((cell.curve[-1][1] for cell in cells if not cell.diverged), default=None)
 

@@ -73,6 +73,7 @@ def _pack_map(grid: Map) -> dict[str, Any]:
             for metric in METRICS
         },
         "seconds": [maps.find_seconds(grid, column) for column in grid.columns],
+        "clock": grid.clock,
         "machines": table.count_values(grid, lambda cell: cell.hardware),
         "commits": table.count_values(grid, lambda cell: cell.commit + " with changes" * cell.dirty),
     }
@@ -90,6 +91,8 @@ def _pack_row(grid: Map, row: str) -> dict[str, Any]:
         "msPerStep": facts["ms_per_step"],
         "seconds": facts["seconds"],
         "rates": facts["learning_rates"],
+        "machines": facts["machines"],
+        "isTimed": facts["is_timed"],
     }
 
 

@@ -11,10 +11,10 @@ from numjax.bundled.experiments.grid import groups
 from numjax.bundled.experiments.grid.report import maps
 from numjax.bundled.experiments.grid.report.folder import Cell
 from numjax.bundled.experiments.grid.report.maps import Map
-from numjax.bundled.experiments.grid.report.metrics import METRICS
+from numjax.bundled.experiments.grid.report.metrics import EQUAL_SECONDS, METRICS
 
 METRIC = METRICS[0]  # exact answers
-COSTS = ("slots_per_number", "parameters", "ms_per_step", "seconds", "overhead_seconds")
+COSTS = ("slots_per_number", "parameters", "ms_per_step", "seconds")
 _FORMS = {"slots_per_number": ".1f", "parameters": ",.0f", "ms_per_step": ".0f", "minutes": ".0f"}
 _PARTS = ("scheme", "embeds", "heads", "objectives", "positions")
 _MOST_NAMES = 2
@@ -33,6 +33,7 @@ def describe_row(grid: Map, row: str) -> dict[str, Any]:
         "seeds": sorted({cell.seed for cell in trained}),
         "learning_rates": sorted(rates),
         "machines": sorted({cell.hardware for cell in trained if cell.hardware}),
+        "is_timed": bool(trained) and all(cell.clock for cell in trained),
         "keys": sorted({cell.key for cell in cells}),
         **{name: _average(cells, name) for name in COSTS},
     }
@@ -118,6 +119,25 @@ def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) 
     for row in sorted(rows, key=lambda row: -last[row]):
         texts = [_format_mean(shown[stream], row, means[stream]) for stream in streams]
         lines.append([f"`{row}`", content["rows"][row]["group"], *texts])
+    return _join(lines)
+
+
+def format_seconds(content: Mapping[str, Any]) -> str:
+    """The Markdown table of each row's mean over columns on the validation problems, after all steps and at equal
+    seconds, the row that is best at equal seconds first. Rows that lack a column are left out."""
+    means: dict[str, dict[str, float]] = {"validation": {}, EQUAL_SECONDS: {}}
+    for kind, by_row in means.items():
+        for row in content["rows"]:
+            cells = [cell for cell in content["cells"] if cell["row"] == row]
+            numbers = [tables.mean_and_std(cell["others"].get(kind, cell.get(kind, []))) for cell in cells]
+            if len(numbers) == len(content["columns"]) and None not in numbers:
+                by_row[row] = sum(number[0] for number in numbers if number) / len(numbers)
+    lines = [["row", "group", "ms a step", "all steps", "equal seconds"], ["---", "---", "---:", "---:", "---:"]]
+    rows = [row for row in content["rows"] if all(row in by_row for by_row in means.values())]
+    for row in sorted(rows, key=lambda row: -means[EQUAL_SECONDS][row]):
+        facts = content["rows"][row]
+        texts = [_format_mean(by_row, row, by_row) for by_row in means.values()]
+        lines.append([f"`{row}`", facts["group"], f"{facts['ms_per_step']:.0f}", *texts])
     return _join(lines)
 
 

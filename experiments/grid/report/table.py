@@ -49,6 +49,7 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
                         "seeds": [cell.seed for cell in members],
                         "values": {stream: numbers for stream, numbers in values.items() if numbers},
                         "others": _collect_others(grid, row, column),
+                        "validation": [cell.curve[-1][2] for cell in members if cell.curve],
                         "ceiling": maps.average_ceiling(members),
                         "diverged": sum(bool(cell.diverged) for cell in members),
                         "not_applicable": next((cell.reason for cell in members if cell.reason), ""),
@@ -62,6 +63,8 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
         "streams": streams,
         "main": maps.get_main_stream(grid),
         "cells": cells,
+        "clock": grid.clock,
+        "least_seconds": {c: seconds for c in grid.columns if (seconds := maps.find_seconds(grid, c)) is not None},
         "machines": count_values(grid, lambda cell: cell.hardware),
         "commits": count_values(grid, lambda cell: cell.commit + "-dirty" * cell.dirty),
         "settings": {cell.key: cell.options for own in grid.cells.values() for cell in own if cell.options},
@@ -98,6 +101,7 @@ def render(content: Mapping[str, Any]) -> str:
     text += f"\n## Best rows\n\n{BEST}" + _enclose("best", f"\n{summary.format_best(content, name_stream)}")
     means = summary.format_means(content, name_stream)
     text += f"\n## Means over the columns\n\n{MEANS}" + _enclose("means", f"\n{means}")
+    text += _describe_seconds(content)
     text += "\n## Every score\n"
     text += (
         "\nPercent of right answers, mean ± standard deviation (number of seeds). *Of 80*: the row can represent 80% "
@@ -108,8 +112,34 @@ def render(content: Mapping[str, Any]) -> str:
     for stream in [content["main"], *(name for name in content["streams"] if name != content["main"])]:
         if any(stream in cell["values"] for cell in cells.values()):
             text += f"\n### {name_stream(stream)}\n\n{_format_table(content, cells, stream)}"
-    text += "\n## Costs\n" + _enclose("costs", f"\n{summary.format_costs(content)}")
+    text += (
+        "\n## Costs\n"
+        + f"\n{_describe_clock(content)}\n" * bool(content["clock"])
+        + _enclose("costs", f"\n{summary.format_costs(content)}")
+    )
     return text + _list_reasons(content)
+
+
+def _describe_seconds(content: Mapping[str, Any]) -> str:
+    """The section of scores at equal seconds; "" where seconds cannot be compared."""
+    if not (least := content["least_seconds"]):
+        return ""
+    minutes = " to ".join(
+        dict.fromkeys(f"{seconds / 60:.1f}" for seconds in (min(least.values()), max(least.values())))
+    )
+    text = (
+        "\n## At equal seconds\n\nPercent of right answers to the validation problems, the mean over the columns: "
+        f"after all steps, and when each row has trained as long as the fastest one, {minutes} minutes, by its last "
+        f"validation until then. {_describe_clock(content)} **Bold**: the highest, which may be chance.\n"
+    )
+    return text + _enclose("seconds", f"\n{summary.format_seconds(content)}")
+
+
+def _describe_clock(content: Mapping[str, Any]) -> str:
+    clock = content["clock"]
+    return f"The seconds are those of {clock}, where a step of each row took turns with one of `digits`." * bool(
+        clock
+    )
 
 
 def _enclose(name: str, text: str) -> str:

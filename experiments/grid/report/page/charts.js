@@ -11,7 +11,7 @@ const draw = (name, attributes = {}, ...children) => {
   return element;
 };
 
-// Moves labels down until none covers one above it, and all up together if the last one stands too low.
+// Moves labels down until none covers one above it, and those up again that the bottom then pushes.
 function spread(labels, gap, bottom) {
   labels.sort((a, b) => a.y - b.y);
   labels.forEach((label, i) => {
@@ -19,8 +19,10 @@ function spread(labels, gap, bottom) {
       if (Math.abs(label.x - other.x) < LABEL && label.y < other.y + gap) label.y = other.y + gap;
     }
   });
-  const excess = Math.max(0, ...labels.map((label) => label.y - bottom));
-  for (const label of labels) label.y -= excess;
+  for (let i = labels.length - 1; i >= 0; i--) {
+    const below = labels.slice(i + 1).filter((other) => Math.abs(labels[i].x - other.x) < LABEL).map((other) => other.y - gap);
+    labels[i].y = Math.min(labels[i].y, bottom, ...below);
+  }
   return labels;
 }
 

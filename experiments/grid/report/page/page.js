@@ -349,7 +349,7 @@ function averageCurves(curves) {
 function drawSeconds() {
   const metric = data.metrics[0];
   const lines = state.compared.map((row, series) => {
-    const points = averageCurves(cellAt(row, state.column)?.curves ?? []);
+    const points = grid.clock && !grid.rows[row].isTimed ? [] : averageCurves(cellAt(row, state.column)?.curves ?? []);
     return { name: grid.rows[row].name, series, points, summary: points.map((p) => `${formatFigure(p.x)} s ${format(p.y, metric)}`).join(", ") };
   });
   const most = Math.max(1, ...lines.flatMap((line) => line.points.map((p) => p.x)));
@@ -358,8 +358,21 @@ function drawSeconds() {
   const limit = grid.seconds[state.column];
   drawChart(byId("seconds"), {
     lines, xs, xLabel: "seconds of training", ys: listTicks(metric), yLabel: "exact answers on validation (%)",
-    toShareX: (x) => x / most, mark: limit !== null && limit < most ? { at: limit, text: "the fastest row ends" } : null,
+    toShareX: (x) => x / most,
+    mark: limit !== null && limit < most ? { at: limit, text: "the fastest row ends" } : null,
   });
+  byId("clock").textContent = describeClock();
+}
+
+// Whose seconds these are.
+function describeClock() {
+  const rows = state.compared.map((row) => grid.rows[row]).filter((row) => !row.isBaseline);
+  if (grid.clock) {
+    const others = rows.filter((row) => !row.isTimed).map((row) => row.name);
+    return `Seconds of ${grid.clock}, where a step of each row took turns with one of digits.${others.length ? ` Not timed there: ${others.join(", ")}.` : ""}`;
+  }
+  if (new Set(rows.flatMap((row) => row.machines)).size < 2) return "";
+  return `These seconds cannot be compared, since they are of several machines: ${rows.map((row) => `${row.name} of ${row.machines.join(" and ")}`).join("; ")}.`;
 }
 
 // -- details -----------------------------------------------------------------------------------------------------------
