@@ -185,12 +185,12 @@ def test_seconds_of_several_machines_are_not_compared(two_machines):
 
 
 def test_a_clock_replaces_the_seconds_of_several_machines(two_machines):
-    # digits is scored at 250, 500, 750 and 1,000 s, carry at 50, …, 200: fone was not timed.
-    write_step_times(two_machines, {"digits": 250, "carry": 50, "unknown": 10})
+    # digits is scored at 2,500, …, 10,000 s, carry at 500, …, 2,000. fone, trained in 720 s elsewhere, was not timed.
+    write_step_times(two_machines, {"digits": 2500, "carry": 500, "unknown": 10})
     made = files.write(two_machines)
     content = made.contents["grid"]
     by_row = {cell["row"]: cell for cell in content["cells"] if cell["column"] == "add"}
-    assert content["least_seconds"] == {"add": 200.0, "mul": 200.0} and not made.faults
+    assert content["least_seconds"] == {"add": 2000.0, "mul": 2000.0} and not made.faults
     curves = {row: make_cell(row, "add", 0)["curve"] for row in ("digits", "carry")}
     assert by_row["carry"]["others"][metrics.EQUAL_SECONDS] == [pytest.approx(curves["carry"][-1]["exact"])]
     assert by_row["digits"]["others"][metrics.EQUAL_SECONDS] == [0], "not yet scored"
@@ -201,11 +201,11 @@ def test_a_clock_replaces_the_seconds_of_several_machines(two_machines):
     assert {name: row["isTimed"] for name, row in rows.items()} == {
         "digits": True, "carry": True, "fone": False, "oracle": False
     }  # fmt: skip
-    assert rows["carry"]["seconds"] == 200 and rows["carry"]["msPerStep"] == 50 and rows["fone"]["seconds"] == 500
+    assert rows["carry"]["seconds"] == 2000 and rows["carry"]["msPerStep"] == 500 and rows["fone"]["seconds"] == 500
     shown = dict(zip(rows, grid["cells"], strict=True))["digits"][grid["columns"].index("add")]["curves"]
-    assert [point[1] for point in shown[0]] == [250, 500, 750, 1000]
+    assert [point[1] for point in shown[0]] == [2500, 5000, 7500, 10000]
     text = (two_machines / "grid.md").read_text().split("## At equal seconds")[1]
-    assert "3.3 minutes" in text and "made-up (family 1, model 2)" in text
+    assert "33.3 minutes" in text and "made-up (family 1, model 2)" in text
     assert [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")][:2] == [
         "| `carry`",
         "| `digits`",
