@@ -186,9 +186,13 @@ def make_grid_system(row: str, scale: str) -> tuple[System, Encoded]:
     """The system of a row of the grid with fewer problems of all columns of a scale, and these, encoded."""
     few = scales.SCALES[scale]._replace(problems=GRID_EXAMPLES)
     config = grid_rows.make_config(grid_rows.list_rows()[row], few, few.columns)
-    with tempfile.TemporaryDirectory() as folder:
-        system = assemble(config, pathlib.Path(folder), platform="cpu")
-    return fit_length(system, problems.load_records(system.task.dataset, "train"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        system = assemble(config, folder, platform="cpu")
+        system, encoded = fit_length(system, problems.load_records(system.task.dataset, "train"))
+        with system.config.unlocked():
+            system.config.backbone.max_length = system.config.data.length
+        return assemble(system.config, folder, platform="cpu"), encoded
 
 
 def fit_length(system: System, records: list[dict[str, Any]]) -> tuple[System, Encoded]:
