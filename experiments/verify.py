@@ -23,6 +23,7 @@ from typing import Any
 
 from numjax import bundled
 from numjax.bundled.experiments import claims, command, pictures, quotes, report, stored, tables
+from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import committed
 from numjax.bundled.experiments.quotes import Problem
 from numjax.tools.command import Parser
@@ -51,7 +52,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def list_results(root: pathlib.Path) -> list[pathlib.Path]:
     """The JSON files of committed tables and pictures."""
-    return sorted((root / "experiments").glob("*/results/**/*.json"))
+    paths = (root / "experiments").glob("*/results/**/*.json")
+    return sorted(path for path in paths if path.name != archive.STEP_TIMES)
 
 
 def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:

@@ -20,6 +20,7 @@ from numjax.bundled.experiments.grid import cells
 from numjax.errors import UsageError
 from numjax.runtime import files
 
+STEP_TIMES = "step_times.json"  # of a scale, see report/clock.py
 MOST_BYTES = 100_000_000  # of one row, unpacked
 _PATH = re.compile(r"(cells|settings|code)/[A-Za-z0-9][A-Za-z0-9._+-]*\.json")
 
@@ -79,7 +80,7 @@ def _list_step_times(out: pathlib.Path, folders: Iterable[pathlib.Path]) -> dict
     """
     found = {}
     for folder in folders:
-        path, target = out / f"step_times.{folder.name}.json", folder / "step_times.json"
+        path, target = out / f"step_times.{folder.name}.json", folder / STEP_TIMES
         if path.exists():
             found[target] = path.read_bytes()
             if target.exists() and target.read_bytes() != found[target]:
@@ -97,7 +98,7 @@ def unpack(results: pathlib.Path, out: pathlib.Path) -> tuple[int, list[str]]:
       UsageError: a file is damaged or no such file.
     """
     count, conflicts = 0, []
-    for path in sorted(results.glob("*/step_times.json")):
+    for path in sorted(results.glob(f"*/{STEP_TIMES}")):
         target = out / f"step_times.{path.parent.name}.json"
         if not target.exists():
             files.write(target, path.read_bytes())

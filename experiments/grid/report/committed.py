@@ -28,7 +28,7 @@ def check(results: pathlib.Path) -> Iterator[Problem]:
             continue
         yield from (Problem(path, 1, message) for message in check_row(content, path))
         by_scale.setdefault(path.parent.parent.name, {}).update(content)
-    for path in sorted(results.glob("*/step_times.json")):
+    for path in sorted(results.glob(f"*/{archive.STEP_TIMES}")):
         try:
             clock.load(path, path.parent.name)
         except ValueError as error:
@@ -72,7 +72,7 @@ def compare_table(path: pathlib.Path, content: Mapping[str, Any]) -> str:
     that were no cells are not committed, so its lines about them have no source. Rows may have been added since."""
     table = json.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
-        if (step_times := path.parent / "step_times.json").exists():
+        if (step_times := path.parent / archive.STEP_TIMES).exists():
             shutil.copy(step_times, clock.find_file(pathlib.Path(folder), path.parent.name))
         for name, value in content.items():
             stored.write_json(pathlib.Path(folder) / name, value)
