@@ -211,6 +211,10 @@ def test_rows_of_the_grid_are_timed_once_on_problems_of_all_columns(tmp_path, ca
     scheme_cost.main(["--rows=xval,fone", *words])
     second = json.loads(out.read_text())
     assert list(second["rows"]) == ["digits", "xval", "fone"]
+    scheme_cost.main(["--rows=xval", "--add=bare=fone heads.next.projected=False", *words])
+    third = json.loads(out.read_text())["rows"]
+    assert list(third) == ["digits", "xval", "fone", "bare"]
+    assert third["bare"]["parameters"] < third["fone"]["parameters"], "the change counts"
     assert {row: second["rows"][row] for row in first["rows"]} == first["rows"], "they are not timed again"
     assert first["rows"]["xval"]["length"] < first["rows"]["digits"]["length"]
     times = clock.load(out, "smoke")
@@ -218,6 +222,13 @@ def test_rows_of_the_grid_are_timed_once_on_problems_of_all_columns(tmp_path, ca
     ratio = second["rows"]["fone"]["ratio"]["median"]
     assert times.seconds["fone"] == pytest.approx(times.seconds["digits"] * ratio)
     capsys.readouterr()
+
+
+def test_a_row_of_ones_own_is_timed_on_the_grids_problems():
+    with pytest.raises(UsageError, match="add --problems=grid"):
+        scheme_cost.main(["--add=bare=fone heads.next.projected=False"])
+    with pytest.raises(UsageError, match="no row 'fne' to start from"):
+        scheme_cost.main(["--add=bare=fne", "--problems=grid"])
 
 
 def test_step_times_of_other_problems_or_machines_are_not_added_to(tmp_path):

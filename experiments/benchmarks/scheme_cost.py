@@ -1,7 +1,7 @@
 """Measures what each row of configs/schemes.py costs beside `digits`: positions, parameters, the time of a step.
 
     python -m experiments.benchmarks.scheme_cost [--rows=digits,fone,…] [--scale=smoke] [--rounds=7] [--steps=10]
-        [--problems=additions|grid] [--out=FILE]
+        [--problems=additions|grid] [--add="mine=xval …"] [--out=FILE]
 
 Both train on the same problems: additions, in batches as long as the row's longest example, or those of all columns
 of the grid, in the batches that the grid makes of them. So short encodings are faster. In each round `digits` and the
@@ -18,7 +18,7 @@ import pathlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -51,14 +51,20 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--rows", default=",".join(schemes.ROWS), help="comma-separated")
     parser.add_argument("--scale", default="smoke", choices=["smoke", "cpu"])
     parser.add_argument("--problems", default="additions", choices=["additions", "grid"])
+    parser.add_argument("--add", action="append", default=[], help="a row of your own, as experiments.grid takes it")
     parser.add_argument("--steps", type=int, default=10, help="of each length of a batch, in a turn")
     arguments = parser.parse_args(words)
-    rows = arguments.rows.split(",")
-    if unknown_rows := [row for row in rows if row not in schemes.ROWS]:
+    added = [grid_rows.parse_addition(word) for word in arguments.add]
+    rows = [*arguments.rows.split(","), *(row.name for row in added)]
+    if unknown_rows := [row for row in rows if row not in schemes.ROWS and row not in [own.name for own in added]]:
         raise UsageError(f"--rows: {unknown_rows[0]!r} is no row of configs/schemes.py")
     if arguments.rounds < 1 or arguments.steps < 1:
         raise UsageError("--rounds and --steps must be positive")
-    settings = Settings(arguments.scale, arguments.problems, arguments.rounds, arguments.steps)
+    if added and arguments.problems != "grid":
+        raise UsageError("--add: a row of your own is timed on the grid's problems: add --problems=grid")
+    settings = Settings(
+        arguments.scale, arguments.problems, arguments.rounds, arguments.steps, {row.name: row for row in added}
+    )
     result = measure(rows, settings, arguments.out)
     print(format_costs(result))
     pairs.write_result(result, arguments.out)
@@ -66,12 +72,13 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 class Settings(NamedTuple):
-    """How rows are measured: --scale, --problems, --rounds and --steps."""
+    """How rows are measured: --scale, --problems, --rounds and --steps; rows of the user's own by name."""
 
     scale: str
     problems: str
     rounds: int
     steps: int
+    added: Mapping[str, grid_rows.Row] = {}
 
 
 def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
@@ -120,7 +127,8 @@ def start_result(settings: Settings, out: str | None) -> dict[str, Any]:
       UsageError: it holds something else than rows that were measured like this, here.
     """
     result = {"benchmark": "scheme_cost", "commit": stored.find_commit(), "machine": pairs.describe_machine()}
-    result |= settings._asdict() | {"rows": {}}
+    result |= {"scale": settings.scale, "problems": settings.problems}
+    result |= {"rounds": settings.rounds, "steps": settings.steps, "rows": {}}
     path = pathlib.Path(out or "")
     if not out or not path.exists():
         return result
@@ -146,7 +154,7 @@ class Contender:
 
     def __init__(self, row: str, settings: Settings):
         make = make_grid_system if settings.problems == "grid" else make_addition_system
-        system, encoded = make(row, settings.scale)
+        system, encoded = make(row, settings)
         loader = make_loader(system, encoded, shard.make_mesh())
         rate = optim.schedule("constant", 1e-3, 100)
         optimizer = optim.adamw(rate)
@@ -176,16 +184,16 @@ class Contender:
         return total / self._lengths.total()
 
 
-def make_addition_system(row: str, scale: str) -> tuple[System, Encoded]:
+def make_addition_system(row: str, settings: Settings) -> tuple[System, Encoded]:
     """The system of a row with additions, all in batches of one length, and these, encoded."""
     records = [dict(record) for record in datasets.load("arithmetic", "train", operations="add", size=EXAMPLES)]
-    return fit_length(make_system(row, scale, records), records)
+    return fit_length(make_system(row, settings.scale, records), records)
 
 
-def make_grid_system(row: str, scale: str) -> tuple[System, Encoded]:
+def make_grid_system(row: str, settings: Settings) -> tuple[System, Encoded]:
     """The system of a row of the grid with fewer problems of all columns of a scale, and these, encoded."""
-    few = scales.SCALES[scale]._replace(problems=GRID_EXAMPLES)
-    config = grid_rows.make_config(grid_rows.list_rows()[row], few, few.columns)
+    few = scales.SCALES[settings.scale]._replace(problems=GRID_EXAMPLES)
+    config = grid_rows.make_config(settings.added.get(row) or grid_rows.list_rows()[row], few, few.columns)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         system = assemble(config, folder, platform="cpu")
