@@ -238,7 +238,8 @@ def test_step_times_of_other_problems_or_machines_are_not_added_to(tmp_path):
     for change, message in (
         ({"problems": "additions"}, "has problems 'additions', not 'grid': choose another file"),
         ({"scale": "smoke"}, "has scale 'smoke'"),
-        ({"machine": content["machine"] | {"cores": 99}}, "was measured on 99, and this is"),
+        ({"rounds": 7}, "has rounds 7, not 1"),
+        ({"machine": content["machine"] | {"cores": 99}}, "was measured with cores 99, and here it is"),
     ):
         out.write_text(json.dumps(content | change))
         with pytest.raises(UsageError, match=message):

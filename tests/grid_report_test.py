@@ -159,9 +159,18 @@ def test_at_equal_seconds_every_row_has_as_long_as_the_fastest(out):
     assert limit == min(ends.values())
     for row in ends:
         (score, *_) = maps.collect(grid, row, "add", folder.ALL, metrics.EQUAL_SECONDS)
-        before = [exact for _, seconds, exact in grid.cells[row, "add"][0].curve if seconds <= limit]
-        assert (score == before[-1] and len(before) < 4) or ends[row] == limit
-    assert maps.score_at(grid.cells["carry", "add"][0], 0.0) == 0, "not yet scored"
+        # The made-up curves are lines from 0.
+        last = grid.cells[row, "add"][0].curve[-1]
+        assert score == pytest.approx(last[2] * limit / last[1])
+    assert maps.score_at(grid.cells["carry", "add"][0], 0.0) == 0
+
+
+def test_a_score_between_two_validations_is_on_the_line_between_them(out):
+    (grid,), _ = maps.make_maps(folder.read_cells(out)[0])
+    cell = grid.cells["carry", "add"][0]._replace(curve=[(1, 10.0, 0.2), (2, 20.0, 0.6), (3, 30.0, 0.5)])
+    scores = [maps.score_at(cell, seconds) for seconds in (0, 5, 10, 17.5, 20, 30, 99)]
+    np.testing.assert_allclose(scores, [0, 0.1, 0.2, 0.5, 0.6, 0.5, 0.5])
+    assert maps.score_at(cell._replace(curve=[]), 5) is None
 
 
 @pytest.fixture
@@ -193,7 +202,8 @@ def test_a_clock_replaces_the_seconds_of_several_machines(two_machines):
     assert content["least_seconds"] == {"add": 2000.0, "mul": 2000.0} and not made.faults
     curves = {row: make_cell(row, "add", 0)["curve"] for row in ("digits", "carry")}
     assert by_row["carry"]["others"][metrics.EQUAL_SECONDS] == [pytest.approx(curves["carry"][-1]["exact"])]
-    assert by_row["digits"]["others"][metrics.EQUAL_SECONDS] == [0], "not yet scored"
+    first = curves["digits"][0]["exact"]
+    assert by_row["digits"]["others"][metrics.EQUAL_SECONDS] == [pytest.approx(first * 2000 / 2500, rel=1e-3)]
     assert metrics.EQUAL_SECONDS not in by_row["fone"]["others"]
     assert by_row["digits"]["validation"] == [curves["digits"][-1]["exact"]]
     (grid,) = find_data(made.page)["maps"]

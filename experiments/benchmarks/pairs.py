@@ -225,9 +225,12 @@ def write_result(result: Mapping[str, Any], out: str | None) -> None:
 
 
 def write_file(result: Mapping[str, Any], out: str) -> None:
+    """Writes the whole file or nothing: a kill leaves the old file."""
     path = pathlib.Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    fresh = path.with_name(f"{path.name}.tmp")
+    fresh.write_text(json.dumps(result, indent=1) + "\n")
+    fresh.replace(path)
 
 
 def read_file(path: pathlib.Path) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def start_result(settings: Settings, out: str | None) -> dict[str, Any]:
     if not out or not path.exists():
         return result
     known = pairs.read_file(path)
-    for name in ("benchmark", "scale", "problems"):
+    for name in ("benchmark", "scale", "problems", "rounds", "steps"):
         if known.get(name) != result[name]:
             raise UsageError(
                 f"--out={out}: has {name} {known.get(name)!r}, not {result[name]!r}: choose another file"
@@ -141,7 +141,9 @@ def start_result(settings: Settings, out: str | None) -> dict[str, Any]:
     for name in ("processor", "family", "cores"):
         there, here = known["machine"].get(name), result["machine"][name]
         if there != here:
-            raise UsageError(f"--out={out}: was measured on {there}, and this is {here}: choose another file")
+            raise UsageError(
+                f"--out={out}: was measured with {name} {there!r}, and here it is {here!r}: choose another file"
+            )
     return known
 
 

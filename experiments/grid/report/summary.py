@@ -125,19 +125,23 @@ def format_means(content: Mapping[str, Any], name_stream: Callable[[str], str]) 
 def format_seconds(content: Mapping[str, Any]) -> str:
     """The Markdown table of each row's mean over columns on the validation problems, after all steps and at equal
     seconds, the row that is best at equal seconds first. Rows that lack a column are left out."""
-    means: dict[str, dict[str, float]] = {"validation": {}, EQUAL_SECONDS: {}}
-    for kind, by_row in means.items():
-        for row in content["rows"]:
-            cells = [cell for cell in content["cells"] if cell["row"] == row]
-            numbers = [tables.mean_and_std(cell["others"].get(kind, cell.get(kind, []))) for cell in cells]
-            if len(numbers) == len(content["columns"]) and None not in numbers:
-                by_row[row] = sum(number[0] for number in numbers if number) / len(numbers)
+    at_end: dict[str, float] = {}
+    at_equal_seconds: dict[str, float] = {}
+    for row in content["rows"]:
+        cells = [cell for cell in content["cells"] if cell["row"] == row]
+        pairs = [
+            (tables.mean_and_std(cell["validation"]), tables.mean_and_std(cell["others"].get(EQUAL_SECONDS, [])))
+            for cell in cells
+        ]
+        means = [(last[0], equal[0]) for last, equal in pairs if last is not None and equal is not None]
+        if len(means) == len(content["columns"]):
+            at_end[row], at_equal_seconds[row] = (sum(numbers) / len(means) for numbers in zip(*means, strict=True))
     lines = [["row", "group", "ms a step", "all steps", "equal seconds"], ["---", "---", "---:", "---:", "---:"]]
-    rows = [row for row in content["rows"] if all(row in by_row for by_row in means.values())]
-    for row in sorted(rows, key=lambda row: -means[EQUAL_SECONDS][row]):
+    for row in sorted(at_end, key=lambda row: -at_equal_seconds[row]):
         facts = content["rows"][row]
-        texts = [_format_mean(by_row, row, by_row) for by_row in means.values()]
-        lines.append([f"`{row}`", facts["group"], f"{facts['ms_per_step']:.0f}", *texts])
+        step = "–" if facts["ms_per_step"] is None else f"{facts['ms_per_step']:.0f}"
+        texts = [_format_mean(by_row, row, by_row) for by_row in (at_end, at_equal_seconds)]
+        lines.append([f"`{row}`", facts["group"], step, *texts])
     return _join(lines)
 
 

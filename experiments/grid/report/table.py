@@ -129,8 +129,9 @@ def _describe_seconds(content: Mapping[str, Any]) -> str:
     )
     text = (
         "\n## At equal seconds\n\nPercent of right answers to the validation problems, the mean over the columns: "
-        f"after all steps, and when each row has trained as long as the fastest one, {minutes} minutes, by its last "
-        f"validation until then. {_describe_clock(content)} **Bold**: the highest, which may be chance.\n"
+        f"after all steps, and when each row has trained as long as the fastest one, {minutes} minutes, on the line "
+        f"between its validations before and after. {_describe_clock(content)} **Bold**: the highest, which may be "
+        "chance.\n"
     )
     return text + _enclose("seconds", f"\n{summary.format_seconds(content)}")
 
