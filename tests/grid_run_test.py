@@ -105,6 +105,10 @@ def test_the_time_of_a_step_is_that_of_the_steps_asked_for(tmp_path):
     assert training.load_seconds_per_step(tmp_path) == 2.0
     assert training.load_seconds_per_step(tmp_path, after=300) == pytest.approx(0.6)
     assert training.load_seconds_per_step(tmp_path, after=500) == 0
+    # The first interval of a process compiles, and is as long as the median one.
+    assert training.sum_step_seconds(tmp_path) == pytest.approx(100 * (2.0 + 2.0 + 2.2 + 0.5 + 0.7))
+    assert training.sum_step_seconds(tmp_path, after=250) == pytest.approx(50 * 0.7 + 100 * (0.5 + 0.7))
+    assert training.sum_step_seconds(tmp_path, after=500) == 0
 
 
 CODE = {"module": "digest"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from types import SimpleNamespace
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from numjax.errors import Diverged, Preempted, UsageError
+from numjax.runtime import log
 from numjax.train import loop, workdir
 from numjax.train.loop import Position
 from numjax.types import TrainState
 
 BATCH = 4
+Progress = log.Progress
 SCHEDULE = dict(learning_rate=1.0, schedule="linear", warmup=2, floor=0.0)
 
 
@@ -42,6 +45,9 @@ class RecordedProgress:
 
     def count(self, examples, tokens):
         self.counted.append((examples, tokens))
+
+    def pause(self):
+        return contextlib.nullcontext()
 
     def rates(self, step):
         return {}
@@ -164,6 +170,32 @@ def test_every_steps_loss_is_written_in_one_interval(build_run, steps, written):
     if steps > 6:
         assert run.checkpoints.saved[6][1]["recent"]["loss"] == [9 + 16 + 25, 3]
     assert run.checkpoints.saved[steps][1]["recent"] == {}
+
+
+def test_the_time_of_a_step_is_without_evaluations(build_run, monkeypatch):
+    """Validations fall into the first and the last interval, and behind the last step."""
+    run, _ = build_run(9, eval_every=2, save_every=100, log_every=3)
+    clock, seconds = [0.0], {}
+    monkeypatch.setattr(log, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(log, "Progress", Progress)
+    step, score = run.compiled.step, run.score
+
+    def take_step(*arguments):
+        clock[0] += 1 + float(arguments[3] >= 6)
+        return step(*arguments)
+
+    def take_score(*arguments, **options):
+        clock[0] += 1000
+        return score(*arguments, **options)
+
+    def write(at, name, metrics):
+        if name == "train":
+            seconds[at] = metrics["seconds_per_step"]
+
+    run.compiled.step, run.score, run.writer.write = take_step, take_score, write
+    begin(run)
+    assert seconds == pytest.approx({3: 1.0, 6: 1.0, 9: 2.0})
+    assert clock[0] == 6 + 3 * 2 + 5 * 1000
 
 
 def test_a_finished_run_that_is_started_again_writes_no_line(build_run):

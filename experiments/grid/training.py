@@ -44,8 +44,8 @@ class Trained(NamedTuple):
       records: the test problems. abilities: of the row with each. answers: id → what the model wrote.
       config: of the run. rate, tried: the learning rate, None if each diverged, and the validation loss of each that
         was tried, which took trial_seconds.
-      seconds: of all training steps. overhead_seconds: of everything else in this process but trials. score_seconds:
-        of those, what answers and validation losses took.
+      seconds: of all training steps, at the median time. overhead_seconds: of everything in this process but steps
+        and trials. score_seconds: of those, what answers and validation losses took.
       seconds_per_step, parameters, validations (rows of metrics.jsonl), code: of the run.
       diverged: the message if the loss stopped being finite, in the run or in all trials.
     """
@@ -130,7 +130,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
         diverged = str(error)
     seconds_per_step = load_seconds_per_step(folder)
     # Of the steps of this process: an earlier one may have run on another machine, or beside other programs.
-    trained_now = (job.scale.steps - n_before) * load_seconds_per_step(folder, n_before)
+    trained_now = sum_step_seconds(folder, n_before)
     overhead = time.monotonic() - begin - waiting - trial_seconds - trained_now
     return Trained(
         *(prepared.records, prepared.abilities, answers, config, rate, tried),
@@ -338,6 +338,19 @@ def load_seconds_per_step(folder: pathlib.Path, after: int = 0) -> float:
     do not count; 0 without any."""
     rates = [row["seconds_per_step"] for row in _load_rows(folder, "train") if row["step"] > after]
     return statistics.median(rates) if rates else 0.0
+
+
+def sum_step_seconds(folder: pathlib.Path, after: int = 0) -> float:
+    """Seconds of all steps of a run after one of them, without evaluations.
+
+    The first interval of a process, which holds a compilation, counts as a median one.
+    """
+    total, typical = 0.0, load_seconds_per_step(folder, after)
+    for row in _load_rows(folder, "train"):
+        if row["step"] > after:
+            total += (row["step"] - after) * (row["seconds_per_step"] if total else typical)
+            after = row["step"]
+    return total
 
 
 def _load_rows(folder: pathlib.Path, split: str) -> list[dict[str, Any]]:

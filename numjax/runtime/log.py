@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import pathlib
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from logging import ERROR, getLogger
 from types import TracebackType
 from typing import Any
@@ -137,8 +138,15 @@ class Progress:
         self._examples += examples
         self._tokens += tokens
 
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """A context whose time is none of the steps'."""
+        begin = time.perf_counter()
+        yield
+        self._time += time.perf_counter() - begin
+
     def rates(self, step: int) -> dict[str, float]:
-        """Rates since the last call, as metrics."""
+        """Rates since the last call, without pauses, as metrics."""
         seconds = max(time.perf_counter() - self._time, 1e-9)
         n_steps = max(step - self._step, 1)
         out = {

@@ -154,7 +154,8 @@ class _Run:
                 recent = self._write_metrics(step, recent, progress)
             if step > first and (step % self.eval_every == 0 or last):
                 recent, pending = self._collect_metrics(recent, pending, step)
-                position = self._evaluate(state, position)
+                with progress.pause():
+                    position = self._evaluate(state, position)
             if step > first and (step % self.save_every == 0 or last):
                 recent, pending = self._collect_metrics(recent, pending, step)
                 self._save(state, position, recent)
