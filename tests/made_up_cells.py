@@ -108,3 +108,17 @@ def write_cells(folder: pathlib.Path, rows: Sequence[str] = tuple(ROWS), columns
                 continue
             for seed in range(3 if row != "waves" else 1):
                 write_cell(folder, make_cell(row, column, seed))
+
+
+def write_two_machines(folder: pathlib.Path) -> pathlib.Path:
+    """Writes cells of two machines to a folder, and returns it."""
+    hardware = {"digits": "a laptop", "carry": "a server", "fone": "a server", "oracle": "a laptop"}
+    for row, name in hardware.items():
+        for column in ("add", "mul"):
+            write_cell(folder, make_cell(row, column, 0, hardware=name))
+    return folder
+
+
+def list_cells(out: pathlib.Path) -> list[dict[str, Any]]:
+    """The cells of a folder."""
+    return [json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))]
