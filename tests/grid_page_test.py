@@ -19,6 +19,7 @@ from numjax.bundled.experiments.grid.report import files
 from tests.chromium import Browser, find_chromium
 from tests.made_up_cells import (
     COLUMNS,
+    HOSTILE,
     ROWS,
     STREAMS,
     list_cells,
@@ -29,19 +30,13 @@ from tests.made_up_cells import (
     write_two_machines,
 )
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
-
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    folder_of_cells = tmp_path_factory.mktemp("grid")
-    write_cells(folder_of_cells)
-    return folder_of_cells
-
-
-@pytest.fixture(scope="module")
-def made(out):
-    return files.write(out)
+    folder = tmp_path_factory.mktemp("page")
+    write_cells(folder)
+    files.write(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +50,7 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, out, made):
-    del made
+def page(browser, out):
     browser.open((out / "grid.html").as_uri())
     yield (out / "grid.html").as_uri()
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])

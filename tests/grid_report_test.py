@@ -18,6 +18,7 @@ from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import files, folder, maps, metrics, table
 from numjax.errors import UsageError
 from tests.made_up_cells import (
+    HOSTILE,
     STREAMS,
     list_cells,
     make_cell,
@@ -26,8 +27,6 @@ from tests.made_up_cells import (
     write_step_times,
     write_two_machines,
 )
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")

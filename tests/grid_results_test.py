@@ -23,7 +23,15 @@ from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import committed, files, folder, maps, metrics
 from numjax.errors import UsageError
-from tests.made_up_cells import STREAMS, make_cell, write_cell, write_cells, write_settings, write_step_times
+from tests.made_up_cells import (
+    STREAMS,
+    list_cells,
+    make_cell,
+    write_cell,
+    write_cells,
+    write_settings,
+    write_step_times,
+)
 
 EXACT = metrics.METRICS[0]
 ERROR = metrics.BY_KEY["relative_error_median"]
@@ -36,10 +44,6 @@ def out(tmp_path_factory):
     write_cells(folder_of_cells)
     files.write(folder_of_cells)
     return folder_of_cells
-
-
-def list_cells(out):
-    return [json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))]
 
 
 # -- what may be compared --------------------------------------------------------------------------------------------

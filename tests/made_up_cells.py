@@ -24,6 +24,8 @@ ROWS = {
     "oracle": (1.0, 1.0),
 }
 COLUMNS = ("copy", "add", "mul", "sort")
+# A text that a page must show and not run.
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 NO_MEANING: dict[str, Any] = dict(
     metrics=dict.fromkeys(("exact", "digits")), streams={}, ceiling={}, settings={}, examples=[], curve=[],
     not_applicable="xval writes no leading zeros",
